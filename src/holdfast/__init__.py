@@ -1,0 +1,88 @@
+"""Holdfast certifies the confidence of a classifier.
+
+For every perturbation of an input up to a radius, the smoothed classifier's average score stays above a number that
+Holdfast computes, with probability at least 1 - alpha. Names that need torch or pyarrow load them when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from holdfast.bands import DKW, Band, Empirical
+from holdfast.bounds import CDF, Curve, Curves, Method, Naive, bound, bound_many
+from holdfast.certificate import Certificate, Provenance
+from holdfast.errors import (
+    CheckpointError,
+    DatasetError,
+    HoldfastError,
+    InvalidArgument,
+    InvalidInput,
+    ModelError,
+    NotClaimed,
+    RunError,
+)
+from holdfast.evidence import Evidence
+from holdfast.label import LabelCertificate
+from holdfast.means import EmpiricalMean, Hoeffding, MeanBound
+from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
+from holdfast.version import installed_version
+
+if TYPE_CHECKING:
+    from holdfast.models.probit import ProbitModel
+    from holdfast.runs.run import Run
+    from holdfast.smoothed import SmoothedClassifier
+    from holdfast.zoo.normalize import Normalize
+
+__version__ = installed_version()
+
+_LAZY = {
+    "Normalize": "holdfast.zoo.normalize",
+    "ProbitModel": "holdfast.models.probit",
+    "Run": "holdfast.runs.run",
+    "SmoothedClassifier": "holdfast.smoothed",
+}
+
+__all__ = [
+    "CDF",
+    "DKW",
+    "Band",
+    "Certificate",
+    "CheckpointError",
+    "Curve",
+    "Curves",
+    "DatasetError",
+    "Empirical",
+    "EmpiricalMean",
+    "Evidence",
+    "Exceedances",
+    "Hoeffding",
+    "HoldfastError",
+    "InvalidArgument",
+    "InvalidInput",
+    "LabelCertificate",
+    "MeanBound",
+    "Method",
+    "ModelError",
+    "Naive",
+    "Normalize",
+    "NotClaimed",
+    "ProbitModel",
+    "Provenance",
+    "Run",
+    "RunError",
+    "ScoreHistogram",
+    "ScoreSamples",
+    "Scores",
+    "SmoothedClassifier",
+    "bound",
+    "bound_many",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,35 @@
+"""What a band is: lower bounds on a whole survival function, all valid at once."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.validation import Sides
+
+
+class Band(ABC):
+    """Bounds the distribution of a score: a lower bound on ``p(s) = P(X >= s)`` at every threshold simultaneously.
+
+    A band sees only how many of n samples reach a threshold. Upper bounds come by reflection: ``P(X >= s)`` is one minus
+    ``P(a + b - X > a + b - s)``, and the reflected score has a lower band of its own.
+    """
+
+    guaranteed = True
+    """False for a plug-in estimate, which is drawn in figures and is not a certificate."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A short name, for tables and for the command line."""
+
+    @abstractmethod
+    def lower(self, counts: NDArray[np.int64], n: int, alpha: float) -> NDArray[np.float64]:
+        """Lower bounds on ``P(X >= s)`` where ``counts`` of the ``n`` samples are at least s.
+
+        With probability at least ``1 - alpha`` they hold for every s at once.
+        """
+
+    def level(self, alpha: float, sides: Sides) -> float:
+        """The alpha of each side, when both sides share ``alpha``."""
+        return alpha if sides == "lower" else alpha / 2

@@ -1,0 +1,27 @@
+"""The empirical distribution itself: what infinitely many samples would give if these were they."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bands.band import Band
+
+
+@dataclass(frozen=True)
+class Empirical(Band):
+    """The empirical survival function, taken as if it were exact. **Not a certificate.**
+
+    For figures that show what a band costs, and for laws about exact distributions.
+    """
+
+    guaranteed = False
+
+    @property
+    def name(self) -> str:
+        """``empirical``."""
+        return "empirical"
+
+    def lower(self, counts: NDArray[np.int64], n: int, alpha: float) -> NDArray[np.float64]:  # noqa: ARG002
+        """``counts / n``: alpha plays no role."""
+        return counts / n

@@ -1,0 +1,10 @@
+"""Bounds: the paper's theorems, from score samples to curves in the radius."""
+
+from holdfast.bounds.bound import DEFAULT_METHOD, bound
+from holdfast.bounds.cdf import CDF
+from holdfast.bounds.curve import Curve
+from holdfast.bounds.curves import Curves, bound_many
+from holdfast.bounds.method import Method
+from holdfast.bounds.naive import Naive
+
+__all__ = ["CDF", "DEFAULT_METHOD", "Curve", "Curves", "Method", "Naive", "bound", "bound_many"]

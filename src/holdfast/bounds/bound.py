@@ -1,0 +1,21 @@
+"""From score samples to a certified curve, in one call."""
+
+from holdfast.bounds.cdf import CDF
+from holdfast.bounds.curve import Curve
+from holdfast.bounds.method import Method
+from holdfast.errors import InvalidArgument
+from holdfast.scores import Scores
+from holdfast.validation import check_alpha, check_sides
+
+DEFAULT_METHOD: Method = CDF()
+
+
+def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, sides: str = "lower") -> Curve:
+    """Certify a score from samples alone: no model, no torch.
+
+    Guarantee:
+        The curve's: total failure probability ``alpha`` over every radius, and over both sides if both are asked for.
+    """
+    if not isinstance(method, Method):
+        raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
+    return method.curve(scores, check_alpha(alpha), check_sides(sides))

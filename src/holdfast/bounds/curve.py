@@ -1,0 +1,99 @@
+"""A certified curve: bounds on the expected score as a function of the perturbation's radius."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.bounds.search import largest_radius
+from holdfast.bounds.steps import Steps
+from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.validation import check_radii
+
+Many = Sequence[float] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Bounds on ``fbar(x') = E f(x' + delta)`` over all x' within a radius of x.
+
+    Guarantee:
+        With probability at least ``1 - alpha``, for **every** radius R and every x' with ``|x' - x| <= R`` at once,
+        ``lower(R) <= fbar(x')``, and ``fbar(x') <= upper(R)`` where the upper side was asked for. If ``guaranteed`` is
+        False the curve is a plug-in estimate and promises nothing.
+    """
+
+    sigma: float
+    alpha: float
+    method: str
+    guaranteed: bool
+    support: tuple[float, float]
+    below: Steps
+    above: Steps | None
+
+    @property
+    def sides(self) -> str:
+        """``"lower"`` or ``"both"``."""
+        return "lower" if self.above is None else "both"
+
+    @overload
+    def lower(self, radius: float) -> float: ...
+    @overload
+    def lower(self, radius: Many) -> NDArray[np.float64]: ...
+    def lower(self, radius: ArrayLike) -> float | NDArray[np.float64]:
+        """The certified lower bound at a radius, or at each of an array of radii; rounded down."""
+        return _like(radius, self.below.value(check_radii(radius) / self.sigma))
+
+    @overload
+    def upper(self, radius: float) -> float: ...
+    @overload
+    def upper(self, radius: Many) -> NDArray[np.float64]: ...
+    def upper(self, radius: ArrayLike) -> float | NDArray[np.float64]:
+        """The certified upper bound at a radius, or at each of an array of radii; rounded up."""
+        a, b = self.support
+        return _like(radius, np.minimum(b, (a + b) - self._upper_steps().value(check_radii(radius) / self.sigma)))
+
+    @overload
+    def radius(self, *, at_least: float) -> float: ...
+    @overload
+    def radius(self, *, at_most: float) -> float: ...
+    @overload
+    def radius(self, *, at_least: Many) -> NDArray[np.float64]: ...
+    @overload
+    def radius(self, *, at_most: Many) -> NDArray[np.float64]: ...
+    def radius(
+        self, *, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None
+    ) -> float | NDArray[np.float64]:
+        """The largest radius with ``lower(radius) >= at_least``, or with ``upper(radius) <= at_most``.
+
+        0.0 when the bound does not hold even at x, infinity when it holds everywhere. Rounded down, to within
+        1e-9 sigma; ``lower`` at the returned radius is still at least ``at_least``. Arrays of thresholds are welcome.
+        """
+        if (at_least is None) == (at_most is None):
+            raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
+        if at_least is not None:
+            thresholds, steps = np.asarray(at_least, dtype=np.float64), self.below
+        else:
+            a, b = self.support
+            thresholds, steps = (a + b) - np.asarray(at_most, dtype=np.float64), self._upper_steps()
+        if np.isnan(thresholds).any():
+            raise InvalidArgument("a confidence threshold must be a number, got nan")
+        found = np.array([largest_radius(steps.value, float(c)) for c in thresholds.ravel()]).reshape(thresholds.shape)
+        return _like(thresholds, self.sigma * found * (1 - 4 * np.finfo(np.float64).eps))
+
+    def _upper_steps(self) -> Steps:
+        if self.above is None:
+            raise NotClaimed(
+                'this curve has a lower side only, and all of its alpha was spent there; ask for sides="both"'
+            )
+        return self.above
+
+    def __repr__(self) -> str:
+        kind = "certificate" if self.guaranteed else "estimate, not a certificate"
+        return f"Curve({self.method}, sigma={self.sigma:g}, alpha={self.alpha:g}, sides={self.sides!r}: {kind})"
+
+
+def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    return float(answer) if np.ndim(asked) == 0 else answer

@@ -1,0 +1,47 @@
+"""Theorem 1: the naive bound, from the mean of the scores alone."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.bounds.method import Method
+from holdfast.bounds.steps import Steps
+from holdfast.means import Hoeffding, MeanBound
+from holdfast.scores import Exceedances
+from holdfast.validation import Sides
+
+
+@dataclass(frozen=True)
+class Naive(Method):
+    """``fbar(x') >= a + (b - a) g_r((e - a) / (b - a))`` with e a lower bound on the mean.
+
+    The worst case it guards against takes the value b on a half-space and a on the other.
+
+    Guarantee:
+        Holds for every radius at once whenever ``e <= E X``: with probability at least ``1 - alpha``.
+    Source:
+        Kumar et al. 2020, Theorem 1.
+    """
+
+    mean: MeanBound = field(default_factory=Hoeffding)
+
+    @property
+    def name(self) -> str:
+        """``naive-`` and the mean bound's name."""
+        return f"naive-{self.mean.name}"
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the mean bound is one."""
+        return self.mean.guaranteed
+
+    def level(self, alpha: float, sides: Sides) -> float:
+        """As the mean bound splits it."""
+        return self.mean.level(alpha, sides)
+
+    def steps(self, samples: Exceedances, alpha: float) -> Steps:
+        """One step of full height."""
+        a, b = samples.support
+        share = (self.mean.lower(samples, alpha) - a) / (b - a)
+        whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
+        return Steps.below(whole, np.clip(np.array([share]), 0.0, 1.0), guaranteed=self.guaranteed)

@@ -1,0 +1,40 @@
+"""Methods by the names that tables, stored runs and the command line use."""
+
+from collections.abc import Callable
+
+from holdfast.bands import DKW, Band, Empirical
+from holdfast.bounds.cdf import CDF
+from holdfast.bounds.method import Method
+from holdfast.bounds.naive import Naive
+from holdfast.errors import InvalidArgument
+from holdfast.means import EmpiricalMean, Hoeffding, MeanBound
+
+_BANDS: dict[str, Callable[[], Band]] = {"dkw": DKW, "empirical": Empirical}
+_MEANS: dict[str, Callable[[], MeanBound]] = {"hoeffding": Hoeffding, "empirical-mean": EmpiricalMean}
+
+
+def band_names() -> tuple[str, ...]:
+    """The bands that give certificates."""
+    return tuple(name for name, band in sorted(_BANDS.items()) if band().guaranteed)
+
+
+def band_named(name: str) -> Band:
+    """A band from its name."""
+    if name not in _BANDS:
+        raise InvalidArgument(f"unknown band {name!r}; expected one of {', '.join(band_names())}")
+    return _BANDS[name]()
+
+
+def method_named(name: str) -> Method:
+    """A method from its own ``name``: ``cdf-dkw``, ``cdf-dkw-10000``, ``naive-hoeffding``, ..."""
+    theorem, _, rest = name.partition("-")
+    if theorem == "naive" and rest in _MEANS:
+        return Naive(mean=_MEANS[rest]())
+    if theorem == "cdf":
+        band, _, count = rest.rpartition("-")
+        if count.isdecimal() and band in _BANDS:
+            return CDF(band=_BANDS[band](), thresholds=int(count))
+        if rest in _BANDS:
+            return CDF(band=_BANDS[rest]())
+    known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS]
+    raise InvalidArgument(f"unknown method {name!r}; expected one of {', '.join(known)}")

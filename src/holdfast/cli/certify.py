@@ -1,0 +1,89 @@
+"""``holdfast certify``: a dataset into a run on disk."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from holdfast.bounds.named import band_names
+from holdfast.cli.parsing import choice, seed_number, words
+from holdfast.validation import check_count
+
+
+def certify(
+    model: str = typer.Option(
+        ..., help="A checkpoint (.safetensors, or torch weights), or 'fashion-mnist' (embedded)."
+    ),
+    data: str = typer.Option(..., help="An .npz archive, a folder of IDX files, or 'fashion-mnist' (embedded)."),
+    sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
+    out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
+    n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
+    n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
+    alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
+    claims: str = typer.Option("label,score,margin", help="What alpha is spent on, in equal shares."),
+    sides: str = typer.Option("lower", help="'lower', or 'both' for upper bounds too."),
+    band: str = typer.Option(band_names()[0], help=f"The distribution's band: {', '.join(band_names())}."),
+    thresholds: int | None = typer.Option(
+        None, help="Use this many equal-count thresholds, as the paper does; default: every order statistic."
+    ),
+    outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
+    batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
+    skip: int = typer.Option(1, help="Certify every k-th input."),
+    max_: int | None = typer.Option(None, "--max", help="Certify at most this many inputs."),
+    split: str = typer.Option("test", help="Which part of the dataset."),
+    seed: str | None = typer.Option(None, help="For a replay; by default secret, and recorded in run.json."),
+    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+    precision: str = typer.Option("float32", help="Precision of the forward passes: float32."),
+    engine: str = typer.Option("local", help="Who runs the copies: local."),
+    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
+) -> None:
+    """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
+
+    Exits with 0 when every input is certified (or abstained on); an interruption keeps what was finished.
+    """
+    from holdfast.bounds import CDF
+    from holdfast.bounds.named import band_named
+    from holdfast.cli.models import open_model
+    from holdfast.report.accuracy import Question
+    from holdfast.report.text import print_report
+    from holdfast.runs.execute import Plan, execute
+    from holdfast.smoothed import Settings, SmoothedClassifier
+    from holdfast.zoo.datasets.open import open_dataset
+
+    choice(precision, "--precision", ("float32",))
+    choice(engine, "--engine", ("local",))
+    settings = Settings(
+        n,
+        n0,
+        alpha,
+        words(claims),
+        sides,
+        CDF(band=band_named(choice(band, "--band", band_names())), thresholds=thresholds),
+    )
+    known_seed = seed_number(seed)
+    check_count("--skip", skip)
+    if max_ is not None:
+        check_count("--max", max_)
+    inputs = open_dataset(data, split=split).every(skip, max_)
+    checkpoint = open_model(model, inputs)
+    errors = Console(stderr=True, highlight=False)
+    trained = checkpoint.notes.get("sigma")
+    if trained is not None and float(trained) != sigma:
+        errors.print(
+            f"note: {model} was trained with sigma = {trained}, and is certified here with sigma = {sigma:g}",
+            style="yellow",
+        )
+    smoothed = SmoothedClassifier(checkpoint.net, sigma, outputs=outputs, inputs="images", device=device, batch=batch)
+    notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
+    try:
+        run = execute(smoothed, Plan(inputs, settings, out, known_seed, notes), progress=progress)
+    except KeyboardInterrupt:
+        if out.exists():
+            errors.print(
+                f"stopped; the certificates finished so far are in {out} ('holdfast report {out}' reads them)",
+                style="yellow",
+            )
+        raise
+    console = Console(highlight=False)
+    print_report([run], Question(), console)
+    console.print(f"{len(run)} certificates in {out}; next: holdfast report {out}", soft_wrap=True)

@@ -1,0 +1,80 @@
+"""``holdfast doctor``: is everything here, and does it compute what it should?"""
+
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+_PACKAGES = ("numpy", "scipy", "torch", "pyarrow", "matplotlib", "safetensors", "typer", "rich")
+
+
+def doctor() -> None:
+    """Check the installation: versions, devices, the embedded model, and a certificate whose truth is known."""
+    import torch
+
+    from holdfast.version import installed_version
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("holdfast", installed_version())
+    table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
+    for package in _PACKAGES:
+        table.add_row(package, _version(package))
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none seen by torch; CPU is used"
+    table.add_row("GPU", gpu)
+    table.add_row("CPU threads", str(torch.get_num_threads()))
+    table.add_row("disk free here", f"{shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB")
+    checks = {"embedded model": _embedded_model(), "closed-form certificate": _closed_form()}
+    for name, problem in checks.items():
+        table.add_row(name, problem or "ok")
+    Console(highlight=False).print(table)
+    if any(checks.values()):
+        raise typer.Exit(1)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "MISSING"
+
+
+def _embedded_model() -> str:
+    """The network must get at least 80% of clean embedded images right."""
+    import torch
+
+    from holdfast.zoo.datasets.embedded import load_fashion_mnist
+    from holdfast.zoo.embedded import load_embedded_model
+
+    data, net = load_fashion_mnist(), load_embedded_model().net
+    with torch.inference_mode():
+        answers = net(torch.stack([torch.from_numpy(data.image(k)) for k in range(len(data))])).argmax(1).numpy()
+    accuracy = float((answers == data.labels).mean())
+    return (
+        ""
+        if accuracy >= 0.8
+        else f"accuracy on the embedded images is {accuracy:.3f}, expected at least 0.8: reinstall"
+    )
+
+
+def _closed_form() -> str:
+    """A probit model's worst case is known: the certificate must be below it, and near it."""
+    import numpy as np
+
+    from holdfast.models.probit import ProbitModel
+    from holdfast.smoothed import SmoothedClassifier
+
+    x, sigma, radii = np.full(16, 0.5, dtype=np.float32), 0.5, np.array([0.0, 0.25, 0.5])
+    model = ProbitModel(np.linspace(0.1, 0.5, 16))
+    truth = model.worst_case(x, sigma, radii)
+    certified = (
+        SmoothedClassifier(model, sigma, outputs="probabilities")
+        .certify(x, n=20_000, claims=("score",))
+        .score.lower(radii)
+    )
+    if (certified > truth).any():
+        return f"certified {certified} where the truth is {truth} (by chance once in 1,000 runs; if again, do not trust it)"
+    return "" if (truth - certified < 0.1).all() else f"certified {certified}, far below the truth {truth}"

@@ -1,0 +1,73 @@
+"""``holdfast train``: a network trained on noisy copies, as safetensors."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.parsing import choice
+
+
+def train(
+    data: str = typer.Option(..., help="An .npz archive with train_images and train_labels, or a folder of IDX files."),
+    sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
+    out: Path = typer.Option(..., help="The .safetensors file to write; it must not exist yet."),
+    arch: str = typer.Option("small-cnn", help="The architecture: small-cnn."),
+    split: str = typer.Option("train", help="Which part of the dataset."),
+    epochs: int = typer.Option(30, help="Passes over the data."),
+    batch: int = typer.Option(256, help="Images per step."),
+    learning_rate: float = typer.Option(0.002, help="Peak learning rate of the one-cycle schedule."),
+    seed: int = typer.Option(0, help="Of the initial weights, the order and the noise."),
+    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
+) -> None:
+    """Train a network with Gaussian noise added to its images, before its normalisation."""
+    import torch
+
+    from holdfast.errors import CheckpointError, InvalidArgument
+    from holdfast.models import resolve_device
+    from holdfast.sampling.progress import progress_bar
+    from holdfast.train.loop import Epoch, Recipe, architecture_for
+    from holdfast.train.loop import train as run_training
+    from holdfast.version import installed_version
+    from holdfast.zoo.architecture import architecture_names
+    from holdfast.zoo.checkpoint import save_checkpoint
+    from holdfast.zoo.datasets.open import open_dataset
+
+    choice(arch, "--arch", architecture_names())
+    if out.suffix != ".safetensors":
+        raise InvalidArgument(f"--out must end in .safetensors, got {out}")
+    if out.exists():
+        raise CheckpointError(f"{out} exists already and is left as it is; choose another name or move it away")
+    recipe = Recipe(sigma, epochs, batch, learning_rate, seed=seed)
+    where = resolve_device(device)
+    inputs = open_dataset(data, split=split)
+    architecture = architecture_for(arch, inputs)
+    console = Console(highlight=False)
+    epochs_seen: list[Epoch] = []
+
+    def on_epoch(epoch: Epoch) -> None:
+        epochs_seen.append(epoch)
+        console.print(
+            f"epoch {epoch.number:3d} of {epochs}: loss {epoch.loss:.4f}, accuracy on noisy copies {epoch.accuracy:.4f}"
+        )
+
+    with progress_bar("training", epochs * len(inputs), unit="images", show=progress) as on_step:
+        net = run_training(architecture, inputs, recipe, device=where, on_step=on_step, on_epoch=on_epoch)
+    notes = {
+        "command": shlex.join(["holdfast", *sys.argv[1:]]),
+        "data": inputs.name,
+        "sigma": f"{sigma:g}",
+        "epochs": str(epochs),
+        "seed": str(seed),
+        "train_accuracy": f"{epochs_seen[-1].accuracy:.4f}",
+        "torch": torch.__version__,
+        "holdfast": installed_version(),
+    }
+    save_checkpoint(out, net, architecture, notes)
+    console.print(
+        f"weights in {out}; next: holdfast certify --model {out} --data ... --sigma {sigma:g} --out runs/...",
+        soft_wrap=True,
+    )

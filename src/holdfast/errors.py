@@ -1,0 +1,63 @@
+"""Every error Holdfast raises on purpose.
+
+::
+
+    HoldfastError                   exit 1   (never raised itself)
+    ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range; also a ValueError
+    ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
+    ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
+    ├── CheckpointError             exit 5   missing, unreadable or foreign weights
+    ├── DatasetError                exit 6   unknown dataset, missing or malformed file
+    ├── RunError                    exit 7   a run on disk: exists already, damaged, no space left
+    └── NotClaimed                  exit 8   asked for a claim that the certificate does not make
+
+Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
+"""
+
+
+class HoldfastError(Exception):
+    """Base of everything Holdfast raises on purpose."""
+
+    exit_code = 1
+
+
+class InvalidArgument(HoldfastError, ValueError):
+    """A parameter is outside the range in which its guarantee means something."""
+
+    exit_code = 2
+
+
+class InvalidInput(HoldfastError, ValueError):
+    """An input to certify (or an array of scores) cannot be what was meant."""
+
+    exit_code = 3
+
+
+class ModelError(HoldfastError):
+    """The model's output has the wrong shape, is not finite, or is not what ``outputs`` says."""
+
+    exit_code = 4
+
+
+class CheckpointError(HoldfastError):
+    """A file of weights is missing, unreadable, or belongs to something else."""
+
+    exit_code = 5
+
+
+class DatasetError(HoldfastError):
+    """A dataset is unknown, missing or malformed."""
+
+    exit_code = 6
+
+
+class RunError(HoldfastError):
+    """A run on disk cannot be created, written or read; what is already there is left as it was."""
+
+    exit_code = 7
+
+
+class NotClaimed(HoldfastError, AttributeError):
+    """The certificate does not make this claim, and spent no alpha on it."""
+
+    exit_code = 8

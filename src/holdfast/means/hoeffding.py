@@ -1,0 +1,32 @@
+"""Hoeffding's inequality: what the paper's baseline uses."""
+
+import math
+from dataclasses import dataclass
+
+from holdfast.means.mean import MeanBound
+from holdfast.rounding import SLACK
+from holdfast.scores import Exceedances
+
+
+@dataclass(frozen=True)
+class Hoeffding(MeanBound):
+    """The sample mean less ``(b - a) sqrt(ln(1/alpha) / (2 n))``.
+
+    Guarantee:
+        At most ``E X`` with probability at least ``1 - alpha``.
+    Requires:
+        Independent samples in [a, b].
+    Source:
+        W. Hoeffding, JASA 58 (1963), Theorem 2; Kumar et al. 2020, section 5.2.
+    """
+
+    @property
+    def name(self) -> str:
+        """``hoeffding``."""
+        return "hoeffding"
+
+    def lower(self, samples: Exceedances, alpha: float) -> float:
+        """The lower bound, never below a."""
+        a, b = samples.support
+        width = math.sqrt(math.log(1 / alpha) / (2 * samples.n)) + SLACK
+        return max(a, samples.mean - (b - a) * width)

@@ -1,0 +1,82 @@
+"""Gaussian noise, keyed: the same (seed, input, stage, block) always gives the same copies.
+
+Nothing else enters: not the batch size, not the engine, not what was drawn before. The seed is drawn from the operating
+system unless one is given, because an adversary who can predict the noise can choose an input for it.
+"""
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.errors import InvalidArgument
+from holdfast.validation import check_sigma
+
+_MOST_ROWS = 1_000
+_MOST_NUMBERS = 2**22
+
+
+class Stage(IntEnum):
+    """What noisy copies are for; the two never share any."""
+
+    SELECTION = 0
+    ESTIMATION = 1
+
+
+@dataclass(frozen=True)
+class BlockKey:
+    """Names one block of noise."""
+
+    seed: int
+    index: int
+    stage: Stage
+    block: int
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Isotropic Gaussian noise of standard deviation ``sigma`` in the units of the input."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        check_sigma(self.sigma)
+
+    @staticmethod
+    def name(device: torch.device) -> str:
+        """Which generator draws on this device; recorded, since another would draw other copies."""
+        return "gaussian/numpy-sfc64" if device.type == "cpu" else f"gaussian/torch-philox-{device.type}"
+
+    @staticmethod
+    def block_rows(shape: Sequence[int]) -> int:
+        """Copies in a block: a function of the input's size alone, so that a block never takes more than 16 MB."""
+        return max(1, min(_MOST_ROWS, _MOST_NUMBERS // math.prod(shape)))
+
+    def standard_block(self, key: BlockKey, shape: Sequence[int], device: torch.device) -> Tensor:
+        """A block of standard normal numbers, (block_rows, *shape), float32, on the device."""
+        size = (self.block_rows(shape), *shape)
+        stream = np.random.SeedSequence(key.seed, spawn_key=(key.index, int(key.stage), key.block))
+        if device.type == "cpu":
+            generator = np.random.Generator(np.random.SFC64(stream))
+            return torch.from_numpy(generator.standard_normal(size, dtype=np.float32))
+        word = int(stream.generate_state(1, np.uint64)[0])
+        return torch.randn(size, generator=torch.Generator(device).manual_seed(word), device=device)
+
+
+def secret_seed() -> int:
+    """128 bits from the operating system."""
+    return secrets.randbits(128)
+
+
+def check_seed(seed: int | None) -> int:
+    """The given seed, or a secret one."""
+    if seed is None:
+        return secret_seed()
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**128:
+        raise InvalidArgument(f"seed must be a whole number in [0, 2^128), or None for a secret one, got {seed!r}")
+    return seed

@@ -1,0 +1,1 @@
+"""Reports: what a run comes to, as text, JSON and figures."""

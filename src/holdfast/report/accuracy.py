@@ -1,0 +1,109 @@
+"""Certified accuracy of runs, as a table of numbers that text, JSON and figures share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.bounds.named import method_named
+from holdfast.errors import InvalidArgument
+from holdfast.runs.run import LABEL_METHOD, Run
+
+DEFAULT_THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
+
+
+@dataclass(frozen=True)
+class AccuracyRow:
+    """One line of the table: certified accuracy by radius, for one run, measure, method and threshold."""
+
+    run: str
+    measure: str
+    method: str
+    guaranteed: bool
+    threshold: float | None
+    radii: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a report is asked: which radii, thresholds and methods; None means the usual ones."""
+
+    radii: tuple[float, ...] | None = None
+    thresholds: tuple[float, ...] | None = None
+    methods: tuple[str, ...] | None = None
+
+    def radii_for(self, run: Run) -> tuple[float, ...]:
+        """The radii asked for, or the run's own, or multiples of sigma up to four."""
+        if self.radii is not None:
+            return self.radii
+        if run.radii is not None:
+            return run.radii
+        step = run.sigma or 0.25
+        return tuple(round(k * step, 6) for k in range(5))
+
+    def thresholds_for(self, measure: str) -> tuple[float, ...]:
+        """The thresholds asked for, or the measure's usual ones."""
+        return self.thresholds if self.thresholds is not None else DEFAULT_THRESHOLDS[measure]
+
+    def methods_for(self, run: Run, measure: str) -> tuple[str, ...]:
+        """The methods asked for, or all the run has."""
+        return self.methods if self.methods is not None else run.methods(measure)
+
+
+def accuracy_rows(run: Run, question: Question) -> Iterable[AccuracyRow]:
+    """The table of one run."""
+    radii = question.radii_for(run)
+    at = np.array(radii)
+    name = run.path.name
+    for measure in run.measures:
+        if measure == "label":
+            values = run.certified_accuracy("label", radii=at)[0]
+            yield AccuracyRow(name, "label", LABEL_METHOD, True, None, radii, tuple(values.tolist()))
+            continue
+        thresholds = question.thresholds_for(measure)
+        for method in question.methods_for(run, measure):
+            table = run.certified_accuracy(measure, radii=at, thresholds=thresholds, method=method)
+            guaranteed = method_named(method).guaranteed
+            for threshold, values in zip(thresholds, table, strict=True):
+                yield AccuracyRow(name, measure, method, guaranteed, threshold, radii, tuple(values.tolist()))
+
+
+def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
+    """The report for programs; ``certified_accuracy`` has one entry per measure, method, threshold and radius."""
+    return {
+        "runs": [
+            {
+                "run": str(run.path),
+                "kind": run.config["kind"],
+                "status": run.config.get("status", "complete"),
+                "inputs": len(run),
+                "accuracy": float(run.correct.mean()),
+                **{
+                    key: run.config.get(key)
+                    for key in ("data", "sigma", "n", "n0", "alpha", "claims", "sides", "method")
+                },
+                "certified_accuracy": [
+                    {
+                        "measure": row.measure,
+                        "method": row.method,
+                        "guaranteed": row.guaranteed,
+                        "threshold": row.threshold,
+                        "radius": radius,
+                        "value": value,
+                    }
+                    for row in accuracy_rows(run, question)
+                    for radius, value in zip(row.radii, row.values, strict=True)
+                ],
+            }
+            for run in runs
+        ]
+    }
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Refuse a report of nothing."""
+    for run in runs:
+        if len(run) == 0:
+            raise InvalidArgument(f"{run.path} holds no finished certificates yet; there is nothing to report")

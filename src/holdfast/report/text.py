@@ -1,0 +1,81 @@
+"""The report for a terminal: tables of certified accuracy, rounded down, within 80 columns."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
+from holdfast.rounding import floor_decimals
+from holdfast.runs.run import LABEL_METHOD, Run
+
+_NAMES = {
+    "cdf-dkw": "CDF (DKW)",
+    "cdf-empirical": "CDF, exact*",
+    "naive-hoeffding": "naive (Hoeffding)",
+    "naive-empirical-mean": "naive, best case*",
+    LABEL_METHOD: "votes (Cohen)",
+}
+_ORDER = ("score", "margin", "label")
+
+
+def method_title(method: str) -> str:
+    """A method's name for people; a star marks an estimate that is not a certificate."""
+    return _NAMES.get(method, method)
+
+
+def accuracy_table(run: Run, question: Question) -> RenderableType:
+    """Certified accuracy by radius, one line for each measure, threshold and method."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("certified", no_wrap=True)
+    table.add_column("within radius", no_wrap=True)
+    for radius in question.radii_for(run):
+        table.add_column(f"{radius:g}", justify="right")
+    rows = sorted(accuracy_rows(run, question), key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0))
+    claim = ""
+    for row in rows:
+        if claim and claim != _claim(row):
+            table.add_section()
+        first = claim != _claim(row)
+        claim = _claim(row)
+        table.add_row(claim if first else "", method_title(row.method), *(_percent(value) for value in row.values))
+    notes = ["Inputs (%) that are classified right and certified so for every perturbation within the radius."]
+    if not all(row.guaranteed for row in rows):
+        notes.append("* an estimate for comparison, not a certificate")
+    return Group(Text(_headline(run), style="bold"), table, *(Text(note, style="dim") for note in notes))
+
+
+def print_report(runs: Sequence[Run], question: Question, console: Console) -> None:
+    """All runs, one table each."""
+    for run in runs:
+        console.print(accuracy_table(run, question))
+        console.print()
+
+
+def _claim(row: AccuracyRow) -> str:
+    return "label" if row.threshold is None else f"{row.measure} > {row.threshold:g}"
+
+
+def _percent(share: float) -> str:
+    # A share is a whole number of inputs over another: the tiny addition only undoes the product's own rounding.
+    return floor_decimals(100 * share + 1e-9, 1)
+
+
+def _headline(run: Run) -> str:
+    config = run.config
+    said = [f"{run.path.name}: {len(run)} inputs"]
+    planned = config.get("inputs", len(run))
+    if planned != len(run):
+        said[0] += f" of {planned} (not finished)"
+    if config.get("data"):
+        said.append(str(config["data"]))
+    if run.sigma is not None:
+        said.append(f"sigma {run.sigma:g}")
+    if "n" in config:
+        said.append(f"n {config['n']:,}")
+    if "alpha" in config:
+        said.append(f"alpha {config['alpha']:g}")
+    said.append(f"accuracy {_percent(float(run.correct.mean()))}%")
+    return ", ".join(said)

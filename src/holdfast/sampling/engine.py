@@ -1,0 +1,39 @@
+"""The seam between certificates and compute: who runs the noisy copies, and what comes back.
+
+A task names a span of one input's noise. Its result depends on nothing but the task, the seed and the model, and the
+results of adjoining spans add up to the result of the whole: so a span may be cut at block boundaries, run anywhere, in
+any order, more than once if a machine is lost, and merged.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.evidence import Evidence, Selection
+
+OnCopies = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Copies ``start`` to ``stop`` of the input ``x``; ``start`` is a multiple of the noise's block size."""
+
+    index: int
+    x: Tensor
+    start: int
+    stop: int
+    target: int = 0
+
+
+class Engine(ABC):
+    """Runs tasks. One result per task, in the tasks' order."""
+
+    @abstractmethod
+    def select(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Selection]:
+        """Average scores of all classes, over selection noise; ``target`` plays no role."""
+
+    @abstractmethod
+    def estimate(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Evidence]:
+        """Votes, scores and margins of each task's target class, over estimation noise."""

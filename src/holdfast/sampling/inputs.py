@@ -1,0 +1,47 @@
+"""Checks of the inputs themselves, before any noisy copy is made."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.errors import InvalidArgument, InvalidInput
+
+Kind = Literal["auto", "images", "any"]
+_FAR = 0.5
+
+
+def check_kind(kind: str) -> None:
+    """Refuse an unknown kind of input."""
+    if kind not in ("auto", "images", "any"):
+        raise InvalidArgument(f'inputs must be "auto", "images" or "any", got {kind!r}')
+
+
+def as_input(x: Tensor | NDArray[np.generic], kind: str, *, what: str = "the input") -> Tensor:
+    """One input as a float32 tensor on the CPU, checked."""
+    if isinstance(x, np.ndarray):
+        x = torch.from_numpy(np.ascontiguousarray(x))
+    if not isinstance(x, Tensor):
+        raise InvalidInput(f"{what} must be a torch tensor or a NumPy array, got {type(x).__name__}")
+    if not x.is_floating_point():
+        raise InvalidInput(
+            f"{what} must be floating point, got {x.dtype}; for an image of bytes use x / 255, so that pixels are in [0, 1]"
+        )
+    if x.numel() == 0:
+        raise InvalidInput(f"{what} is empty: it has shape {tuple(x.shape)}")
+    x = x.detach().to("cpu", torch.float32).contiguous()
+    bad = int((~torch.isfinite(x)).sum())
+    if bad:
+        raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {x.numel()} places")
+    image = kind == "images" or (kind == "auto" and x.ndim == 3 and x.shape[0] in (1, 3))
+    low, high = float(x.min()), float(x.max())
+    if image and (low < -_FAR or high > 1 + _FAR):
+        raise InvalidInput(
+            f"{what} looks like an image of shape {tuple(x.shape)}, but its values go from {low:.3g} to {high:.3g} where [0, 1] is "
+            f"expected: sigma and radius are measured in those units. Divide bytes by 255; if the model wants normalised "
+            f"inputs, put the normalisation inside it: nn.Sequential(holdfast.Normalize(mean, std), net). "
+            f'If these really are the units you mean, pass inputs="any"'
+        )
+    return x

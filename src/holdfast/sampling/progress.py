@@ -1,0 +1,60 @@
+"""A progress bar with rate and time left, for anything that takes longer than two seconds."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from holdfast.sampling.engine import OnCopies
+
+_PATIENCE_S = 2.0
+
+
+class _Rate(ProgressColumn):
+    """Work per second, in the bar's unit."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        """Thousands separated; a dash before there is anything to say."""
+        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s", style="dim")
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[OnCopies]:
+    """Yield a function to report done work to; the bar appears on stderr after two seconds.
+
+    ``show=None`` shows it if stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda _: None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(unit),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(what, total=total)
+    start = time.monotonic()
+
+    def advance(done: int) -> None:
+        bar.update(task, advance=done)
+        if not bar.live.is_started and time.monotonic() - start > _PATIENCE_S:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()

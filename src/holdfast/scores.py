@@ -1,0 +1,222 @@
+"""Scores of noisy copies: what every certificate is computed from.
+
+Two forms, one meaning. :class:`ScoreSamples` keeps every value in arrival order; :class:`ScoreHistogram` keeps counts on
+a fixed grid and merges by addition. Both answer the only question a bound asks: at which thresholds, how many samples
+reach them? (:class:`Exceedances`.)
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.grid import DEFAULT_BINS, Grid
+from holdfast.validation import check_count, check_sigma, check_support
+
+
+@dataclass(frozen=True, eq=False)
+class Exceedances:
+    """Of ``n`` samples, ``counts[j]`` are at least ``thresholds[j]``; thresholds ascend, counts do not.
+
+    The survival function ``p(s) = P(X >= s)`` is estimated at ``thresholds[j]`` by ``counts[j] / n``.
+    """
+
+    thresholds: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    n: int
+    support: tuple[float, float]
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """``s_j - s_{j-1}`` with ``s_0 = a``: the weights of the paper's sum."""
+        return np.diff(self.thresholds, prepend=self.support[0])
+
+    @property
+    def mean(self) -> float:
+        """The sample mean, as the area under the empirical survival function."""
+        return self.support[0] + float(np.dot(self.widths, self.counts / self.n))
+
+
+class Scores(ABC):
+    """A sample of one score's values under noise, in a known range."""
+
+    support: tuple[float, float]
+    sigma: float
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """How many samples there are."""
+
+    @abstractmethod
+    def from_below(self) -> Exceedances:
+        """Exceedances of a score that is nowhere above this one; for lower bounds."""
+
+    @abstractmethod
+    def from_above(self) -> Exceedances:
+        """Exceedances of the *reflected* score ``a + b - X``, nowhere above the reflection; for upper bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSamples(Scores):
+    """Score values in arrival order.
+
+    Parameters:
+        values: one number per noisy copy, all within ``support``.
+        support: the range (a, b) the score can take: (0, 1) for a prediction score, (-1, 1) for a margin.
+        sigma: standard deviation of the Gaussian noise the copies were made with.
+    """
+
+    values: NDArray[np.float64]
+    support: tuple[float, float] = field(default=(0.0, 1.0), kw_only=True)
+    sigma: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        support = check_support(self.support)
+        values = np.array(self.values, dtype=np.float64, copy=True)
+        if values.ndim != 1 or values.size == 0:
+            raise InvalidInput(f"scores must be a non-empty one-dimensional array, got shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise InvalidInput(f"scores must be finite, got {_first(values, ~np.isfinite(values))}")
+        outside = (values < support[0]) | (values > support[1])
+        if outside.any():
+            raise InvalidInput(
+                f"scores must lie in their support [{support[0]:g}, {support[1]:g}], got {_first(values, outside)}; "
+                f"pass the range the score can take as support=(a, b), (-1.0, 1.0) for a margin"
+            )
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "support", support)
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return int(self.values.size)
+
+    def from_below(self) -> Exceedances:
+        """Every order statistic is a threshold; equal ones share the width of their first."""
+        return Exceedances(np.sort(self.values), np.arange(self.n, 0, -1, dtype=np.int64), self.n, self.support)
+
+    def from_above(self) -> Exceedances:
+        """The same for the reflected scores."""
+        return self.reflect().from_below()
+
+    def reflect(self) -> "ScoreSamples":
+        """The scores ``a + b - X``: their lower bounds are this one's upper bounds, mirrored."""
+        a, b = self.support
+        return ScoreSamples(np.clip((a + b) - self.values, a, b), support=self.support, sigma=self.sigma)
+
+    def histogram(self, bins: int = DEFAULT_BINS) -> "ScoreHistogram":
+        """Count the samples on the fixed grid."""
+        grid = Grid(self.support, check_count("bins", bins, at_least=2))
+        counts = np.bincount(grid.locate(self.values), minlength=grid.size)
+        return ScoreHistogram(counts, support=self.support, sigma=self.sigma)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreHistogram(Scores):
+    """How many samples fell on each step of the fixed grid of :mod:`holdfast.grid`.
+
+    Memory does not depend on the number of samples, histograms of the same score add, and every bound computed from one
+    is a bound for the original scores: samples count as the lower edge of their bin in a lower bound and as the upper
+    edge in an upper bound.
+    """
+
+    counts: NDArray[np.int64]
+    support: tuple[float, float] = field(default=(0.0, 1.0), kw_only=True)
+    sigma: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64, copy=True)
+        if counts.ndim != 1 or counts.size < 3:
+            raise InvalidInput(f"counts must be a one-dimensional array of bins + 1 counters, got shape {counts.shape}")
+        if (counts < 0).any() or counts.sum() == 0:
+            raise InvalidInput("counts must be nonnegative and not all zero")
+        counts.flags.writeable = False
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "support", check_support(self.support))
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return int(self.counts.sum())
+
+    @property
+    def grid(self) -> Grid:
+        """The grid the samples were counted on."""
+        return Grid(self.support, self.counts.size - 1)
+
+    @property
+    def occupied(self) -> NDArray[np.int64]:
+        """The counters that are not zero."""
+        return np.flatnonzero(self.counts).astype(np.int64)
+
+    def from_below(self) -> Exceedances:
+        """Samples count as the lower edge of their bin."""
+        k = self.occupied
+        at_least = np.cumsum(self.counts[k][::-1])[::-1]
+        return Exceedances(self.grid.round_down(k), at_least, self.n, self.support)
+
+    def from_above(self) -> Exceedances:
+        """Samples count as the upper edge of their bin, then the score is reflected."""
+        k = self.occupied
+        a, b = self.support
+        at_most = np.cumsum(self.counts[k])
+        mirrored = np.clip((a + b) - self.grid.round_up(k), a, b)
+        return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
+
+    def __add__(self, other: "ScoreHistogram") -> "ScoreHistogram":
+        mine, theirs = (self.support, self.sigma, self.counts.size), (other.support, other.sigma, other.counts.size)
+        if mine != theirs:
+            raise InvalidArgument(
+                f"histograms merge only with equal support, sigma and bins: got {mine} and {theirs}; count them on the same grid"
+            )
+        return ScoreHistogram(self.counts + other.counts, support=self.support, sigma=self.sigma)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScoreHistogram):
+            return NotImplemented
+        same = self.support == other.support and self.sigma == other.sigma
+        return same and np.array_equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The occupied counters, as plain numbers."""
+        k = self.occupied
+        return {
+            "support": list(self.support),
+            "sigma": self.sigma,
+            "bins": self.counts.size - 1,
+            "occupied": k.tolist(),
+            "counts": self.counts[k].tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        return cls.from_occupied(
+            d["occupied"], d["counts"], bins=d["bins"], support=tuple(d["support"]), sigma=d["sigma"]
+        )
+
+    @classmethod
+    def from_occupied(
+        cls, occupied: ArrayLike, counts: ArrayLike, *, bins: int, support: tuple[float, float], sigma: float
+    ) -> Self:
+        """Rebuild the dense counters from the occupied ones."""
+        where = np.asarray(occupied, dtype=np.int64)
+        if where.size and not (where.min() >= 0 and where.max() <= bins):
+            raise InvalidInput(f"histogram counters must be in 0..{bins}, got {where.min()}..{where.max()}")
+        dense = np.zeros(bins + 1, dtype=np.int64)
+        dense[where] = np.asarray(counts, dtype=np.int64)
+        return cls(dense, support=support, sigma=sigma)
+
+
+def _first(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:
+    where = int(np.flatnonzero(bad)[0])
+    return f"{values[where]!s} at position {where} ({int(bad.sum())} of {values.size} are bad)"

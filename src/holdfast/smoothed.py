@@ -1,0 +1,250 @@
+"""The smoothed classifier: from a network and an input to a certificate, in one call."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from holdfast.bounds import DEFAULT_METHOD, Method
+from holdfast.certificate import CLAIMS, Certificate, Provenance, check_claims
+from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.feasibility import check_feasible
+from holdfast.models import TorchModel, check_model
+from holdfast.noise import Gaussian, check_seed
+from holdfast.sampling import Engine, LocalEngine, OnCopies, Task
+from holdfast.sampling.inputs import as_input, check_kind
+from holdfast.sampling.progress import progress_bar
+from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
+from holdfast.version import installed_version
+
+Input = Tensor | NDArray[np.floating]
+
+
+class InputSource(Protocol):
+    """Anything with a length whose items are inputs, or (input, label) pairs: a tensor, an array, a list, a dataset."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> Any: ...
+
+
+_WINDOW = 32
+_SMALLEST_BATCH = 8
+_DEFAULT_BATCH = {"cpu": 64, "cuda": 1_024}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one certificate is asked for; checked as a whole before anything is sampled."""
+
+    n: int = 100_000
+    n0: int = 100
+    alpha: float = 1e-3
+    claims: Sequence[str] = CLAIMS
+    sides: str = "lower"
+    method: Method = DEFAULT_METHOD
+
+    def __post_init__(self) -> None:
+        check_count("n", self.n)
+        check_count("n0", self.n0)
+        check_alpha(self.alpha)
+        sides = check_sides(self.sides)
+        claims = check_claims(self.claims)
+        if not isinstance(self.method, Method):
+            raise InvalidArgument(
+                f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
+            )
+        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
+
+
+class SmoothedClassifier:
+    """A classifier averaged over Gaussian noise, and its certificates.
+
+    Parameters:
+        net: any ``torch.nn.Module`` that maps a batch to class scores.
+        sigma: standard deviation of the noise, in the units of the input (pixels in [0, 1] for images).
+        outputs: what the module returns, ``"logits"`` or ``"probabilities"``; it is checked.
+        inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` takes a
+            (1 or 3, height, width) array for an image.
+        device: where to run; by default where the module's parameters are.
+        batch: at most this many noisy copies go through the module at once.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        sigma: float,
+        *,
+        outputs: str = "logits",
+        inputs: str = "auto",
+        device: str | torch.device | None = None,
+        batch: int | None = None,
+    ) -> None:
+        self.sigma = check_sigma(sigma)
+        check_kind(inputs)
+        self._kind = inputs
+        self._model = TorchModel(net, outputs=outputs, device=device)
+        self._batch = _check_batch(batch, self._model.device)
+
+    def certify(
+        self,
+        x: Input,
+        *,
+        n: int = 100_000,
+        n0: int = 100,
+        alpha: float = 1e-3,
+        claims: Sequence[str] = CLAIMS,
+        sides: str = "lower",
+        method: Method = DEFAULT_METHOD,
+        seed: int | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> Certificate:
+        """Certify one input (without a batch dimension).
+
+        Guarantee:
+            The certificate's: everything on it holds with probability at least ``1 - alpha``.
+
+        Parameters:
+            n: noisy copies for estimation; n0: other copies, to choose the class.
+            alpha: total failure probability, shared equally by ``claims``.
+            sides: ``"lower"``, or ``"both"`` for upper bounds too (each side then gets half).
+            method: which bound; the default is the best one for a whole curve.
+            seed: for a replay; by default secret, drawn from the operating system, and recorded.
+            batch: overrides the classifier's batch size for this call.
+            progress: show a progress bar; by default if stderr is a terminal.
+        """
+        settings = Settings(n, n0, alpha, claims, sides, method)
+        found = self._stream([x], [0], settings, seed=seed, batch=batch, progress=progress)
+        return next(iter(list(found)))
+
+    def certify_many(
+        self,
+        xs: InputSource,
+        *,
+        n: int = 100_000,
+        n0: int = 100,
+        alpha: float = 1e-3,
+        claims: Sequence[str] = CLAIMS,
+        sides: str = "lower",
+        method: Method = DEFAULT_METHOD,
+        seed: int | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> list[Certificate]:
+        """Certify each input of a batch, or of a dataset of inputs or (input, label) pairs.
+
+        ``alpha`` is each certificate's own; nothing is claimed about all of them at once. Input number i gets the noise
+        keyed by i, so the first of many has the certificate it would have alone with the same seed.
+        """
+        settings = Settings(n, n0, alpha, claims, sides, method)
+        if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
+            raise InvalidInput(
+                f"certify_many takes a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; "
+                f"for one input use certify(x)"
+            )
+        return list(self._stream(xs, range(len(xs)), settings, seed=seed, batch=batch, progress=progress))
+
+    def stream(
+        self,
+        xs: InputSource,
+        indices: Sequence[int],
+        settings: Settings,
+        *,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[Certificate]:
+        """Certificates one after the other, as they are finished; ``indices`` key the noise of each input."""
+        return self._stream(xs, indices, settings, seed=seed, batch=None, progress=progress)
+
+    def _stream(
+        self,
+        xs: InputSource,
+        indices: Sequence[int],
+        settings: Settings,
+        *,
+        seed: int | None,
+        batch: int | None,
+        progress: bool | None,
+    ) -> Iterator[Certificate]:
+        known_seed = check_seed(seed)
+        rows = self._batch if batch is None else _check_batch(batch, self._model.device)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
+        shape = self._probe(xs)
+        total = len(xs) * (settings.n0 + settings.n)
+        with progress_bar("certifying", total, show=progress) as on_copies:
+            for start in range(0, len(xs), _WINDOW):
+                window = slice(start, min(start + _WINDOW, len(xs)))
+                inputs = [self._checked(xs, position, shape) for position in range(len(xs))[window]]
+                yield from self._certify_window(engine, inputs, indices[window], settings, known_seed, on_copies)
+
+    def _certify_window(
+        self,
+        engine: Engine,
+        inputs: Sequence[Tensor],
+        indices: Sequence[int],
+        settings: Settings,
+        seed: int,
+        on_copies: OnCopies,
+    ) -> Iterator[Certificate]:
+        began = time.monotonic()
+        keyed = list(zip(indices, inputs, strict=True))
+        chosen = engine.select([Task(i, x, 0, settings.n0) for i, x in keyed], on_copies=on_copies)
+        found = engine.estimate(
+            [Task(i, x, 0, settings.n, each.predicted) for (i, x), each in zip(keyed, chosen, strict=True)],
+            on_copies=on_copies,
+        )
+        seconds = (time.monotonic() - began) / len(inputs)
+        device = self._model.device
+        for index, selection, evidence in zip(indices, chosen, found, strict=True):
+            yield Certificate(
+                predicted=selection.predicted,
+                n0=settings.n0,
+                alpha=settings.alpha,
+                claims=tuple(settings.claims),
+                sides=check_sides(settings.sides),
+                method=settings.method,
+                evidence=evidence,
+                provenance=Provenance(
+                    seed=seed,
+                    index=int(index),
+                    noise=Gaussian.name(device),
+                    model=self._model.name,
+                    device=str(device),
+                    precision="float32",
+                    version=installed_version(),
+                    seconds=seconds,
+                ),
+            )
+
+    def _probe(self, xs: InputSource) -> torch.Size:
+        """Refuse bad inputs and bad models before any time is spent on them."""
+        if len(xs) == 0:
+            raise InvalidInput("there is nothing to certify: no inputs were given")
+        first = self._checked(xs, 0, None)
+        if isinstance(xs, Tensor | np.ndarray):
+            for position in range(1, len(xs)):
+                self._checked(xs, position, first.shape)
+        generator = torch.Generator().manual_seed(0)
+        copies = first + self.sigma * torch.randn(_SMALLEST_BATCH, *first.shape, generator=generator)
+        check_model(self._model, copies.to(self._model.device))
+        return first.shape
+
+    def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
+        item = xs[position]
+        checked = as_input(item[0] if isinstance(item, tuple) else item, self._kind, what=f"input {position}")
+        if shape is not None and checked.shape != shape:
+            raise InvalidInput(
+                f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(shape)}; they must agree"
+            )
+        return checked
+
+
+def _check_batch(batch: int | None, device: torch.device) -> int:
+    if batch is None:
+        return _DEFAULT_BATCH.get(device.type, 64)
+    return max(_SMALLEST_BATCH, check_count("batch", batch))

@@ -1,0 +1,72 @@
+"""Checks of the numbers a user passes, made at the public border and before any work starts."""
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import InvalidArgument
+
+Sides = Literal["lower", "both"]
+
+
+def check_sigma(sigma: float) -> float:
+    """Return sigma if it is a positive finite number."""
+    if not _is_real(sigma) or not math.isfinite(sigma) or sigma <= 0:
+        raise InvalidArgument(
+            f"sigma must be a positive number, the noise's standard deviation in the units of the input "
+            f"(pixels in [0, 1] for images), got {sigma!r}"
+        )
+    return float(sigma)
+
+
+def check_alpha(alpha: float) -> float:
+    """Return alpha if it is in (0, 0.5]."""
+    if not _is_real(alpha) or not 0 < alpha <= 0.5:
+        raise InvalidArgument(
+            f"alpha must be in (0, 0.5], the total failure probability of one certificate, got {alpha!r}"
+        )
+    return float(alpha)
+
+
+def check_count(name: str, value: int, *, at_least: int = 1) -> int:
+    """Return a whole number that is at least ``at_least``."""
+    if not _is_whole(value) or value < at_least:
+        raise InvalidArgument(f"{name} must be a whole number, at least {at_least}, got {value!r}")
+    return int(value)
+
+
+def check_support(support: Sequence[float]) -> tuple[float, float]:
+    """Return the support (a, b) if it is a finite interval."""
+    low, high = (float(support[0]), float(support[1])) if len(support) == 2 else (math.nan, math.nan)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidArgument(f"support must be a pair (a, b) of finite numbers with a < b, got {support!r}")
+    return low, high
+
+
+def check_sides(sides: str) -> Sides:
+    """Return ``sides`` if it is ``"lower"`` or ``"both"``."""
+    if sides == "lower":
+        return "lower"
+    if sides == "both":
+        return "both"
+    raise InvalidArgument(f'sides must be "lower" or "both", got {sides!r}')
+
+
+def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
+    """Return radii as an array of finite, nonnegative numbers."""
+    radii = np.asarray(radius, dtype=np.float64)
+    if not ((radii >= 0) & np.isfinite(radii)).all():
+        raise InvalidArgument(f"radius must be finite and nonnegative, in the units of the input, got {radius!r}")
+    return radii
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

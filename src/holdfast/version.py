@@ -1,0 +1,11 @@
+"""The version, as installed."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def installed_version() -> str:
+    """The distribution's version; ``0+source`` when run from a source tree that is not installed."""
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:
+        return "0+source"

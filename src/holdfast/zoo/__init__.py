@@ -1,0 +1,1 @@
+"""The zoo: architectures, weights and datasets, embedded or on disk."""

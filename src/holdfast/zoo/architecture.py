@@ -1,0 +1,57 @@
+"""An architecture by name, with the sizes it was built for: what a checkpoint must say to be rebuilt without pickled code."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from torch import nn
+
+from holdfast.errors import CheckpointError, InvalidArgument
+from holdfast.zoo.small_cnn import SmallCNN
+
+_BUILDERS: dict[str, Callable[[int, int, int], nn.Module]] = {
+    "small-cnn": lambda channels, size, classes: SmallCNN(channels=channels, size=size, classes=classes),
+}
+
+
+def architecture_names() -> tuple[str, ...]:
+    """The names ``--arch`` accepts."""
+    return tuple(sorted(_BUILDERS))
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network's name and sizes."""
+
+    name: str
+    channels: int
+    size: int
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.name not in _BUILDERS:
+            raise InvalidArgument(f"unknown architecture {self.name!r}; the zoo has: {', '.join(architecture_names())}")
+
+    def build(self) -> nn.Module:
+        """A freshly initialised network."""
+        return _BUILDERS[self.name](self.channels, self.size, self.classes)
+
+    def to_json(self) -> str:
+        """For a checkpoint's metadata."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Architecture":
+        """The inverse of :meth:`to_json`."""
+        try:
+            fields = json.loads(text)
+            return cls(
+                name=str(fields["name"]),
+                channels=int(fields["channels"]),
+                size=int(fields["size"]),
+                classes=int(fields["classes"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"a checkpoint's architecture must be JSON with name, channels, size and classes, got {text!r} ({error})"
+            ) from error

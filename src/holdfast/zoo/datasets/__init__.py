@@ -1,0 +1,1 @@
+"""Datasets: what can be read and certified."""

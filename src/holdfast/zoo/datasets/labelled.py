@@ -1,0 +1,65 @@
+"""Labelled inputs in memory: what datasets are read into."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import DatasetError
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledInputs:
+    """Images as they are stored (uint8, or float in [0, 1]) with labels, and the index each had in its dataset.
+
+    ``images`` has shape (count, channels, height, width); ``label_names`` may be empty.
+    """
+
+    name: str
+    images: NDArray[np.uint8] | NDArray[np.float32]
+    labels: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    label_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or len(self.images) == 0:
+            raise DatasetError(
+                f"{self.name}: images must have shape (count, channels, height, width), got {self.images.shape}"
+            )
+        if not len(self.images) == len(self.labels) == len(self.indices):
+            raise DatasetError(
+                f"{self.name}: {len(self.images)} images but {len(self.labels)} labels; they must match one to one"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def image(self, position: int) -> NDArray[np.float32]:
+        """One image in [0, 1]."""
+        return self._unit(self.images[position])
+
+    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Several images in [0, 1]."""
+        return self._unit(self.images[positions])
+
+    def every(self, skip: int, at_most: int | None) -> "LabelledInputs":
+        """Every ``skip``-th input from the first, ``at_most`` of them."""
+        kept = slice(None, None, skip)
+        limit = slice(None, at_most)
+        return LabelledInputs(
+            self.name,
+            self.images[kept][limit],
+            self.labels[kept][limit],
+            self.indices[kept][limit],
+            self.label_names,
+        )
+
+    def name_of(self, label: int) -> str:
+        """The class's name, or its number."""
+        return self.label_names[label] if 0 <= label < len(self.label_names) else str(label)
+
+    @staticmethod
+    def _unit(images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+        if images.dtype == np.uint8:
+            return (images.astype(np.float32) / np.float32(255.0)).astype(np.float32)
+        return images.astype(np.float32)

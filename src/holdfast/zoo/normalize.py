@@ -1,0 +1,26 @@
+"""Normalisation as the first layer of a network, where it belongs.
+
+Noise is added to pixels in [0, 1]; a network that normalises inside itself sees noise of standard deviation sigma in
+those units, in training and in certification alike.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class Normalize(nn.Module):
+    """Subtract a mean and divide by a standard deviation, per channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise a batch (n, channels, height, width)."""
+        return (x - self.mean) / self.std

@@ -1,0 +1,11 @@
+"""Every bound that claims to be a certificate: a new one joins this list and runs every law and every guarantee."""
+
+import holdfast as hf
+
+METHODS: dict[str, hf.Method] = {
+    "cdf-dkw": hf.CDF(band=hf.DKW()),
+    "cdf-dkw-20": hf.CDF(band=hf.DKW(), thresholds=20),
+    "naive-hoeffding": hf.Naive(mean=hf.Hoeffding()),
+}
+EXACT_CDF = hf.CDF(band=hf.Empirical())
+EXACT_NAIVE = hf.Naive(mean=hf.EmpiricalMean())

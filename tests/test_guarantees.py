@@ -1,0 +1,98 @@
+"""The promise itself, simulated: a certificate is wrong at most alpha of the time, for the whole curve at once."""
+
+import numpy as np
+import pytest
+from distributions import DISTRIBUTIONS, Distribution
+from methods import METHODS
+from scipy.stats import binomtest
+
+import holdfast as hf
+
+RADII = np.array([0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
+TINY = 1e-9
+REPEATS = 1_200
+"""Per distribution; with nine distributions, more than 10,000 certificates for each method, sketch and sides."""
+
+
+def wrong_curves(
+    method: hf.Method, distribution: Distribution, *, n: int, alpha: float, sides: str, sketch: bool, repeats: int, seed: int
+) -> int:
+    """How many of ``repeats`` certificates are wrong anywhere on their curve."""
+    rng = np.random.default_rng(seed)
+    lowest, highest = distribution.lowest(RADII), distribution.highest(RADII)
+    wrong = 0
+    for values in distribution.sample(rng, (repeats, n)):
+        scores: hf.Scores = hf.ScoreSamples(values, sigma=1.0)
+        if sketch:
+            scores = hf.ScoreSamples(values, sigma=1.0).histogram(bins=256)
+        curve = hf.bound(scores, alpha=alpha, method=method, sides=sides)
+        bad = bool((curve.lower(RADII) > lowest + TINY).any())
+        if sides == "both":
+            bad = bad or bool((curve.upper(RADII) < highest - TINY).any())
+        wrong += bad
+    return wrong
+
+
+def consistent(wrong: int, repeats: int, alpha: float) -> bool:
+    """Whether so many failures could have come from a failure probability of at most alpha."""
+    return bool(binomtest(wrong, repeats, alpha, alternative="greater").pvalue > 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_whole_curve_is_wrong_at_most_alpha_of_the_time(method: str, distribution: str) -> None:
+    alpha, truth = 0.05, DISTRIBUTIONS[distribution]
+    for sides, sketch in (("lower", False), ("both", True)):
+        wrong = wrong_curves(
+            METHODS[method], truth, n=100, alpha=alpha, sides=sides, sketch=sketch, repeats=REPEATS, seed=7
+        )
+        assert consistent(wrong, REPEATS, alpha), f"{wrong} of {REPEATS} wrong, sides={sides}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n", [10, 1_000])
+def test_the_guarantee_holds_at_a_small_alpha_and_other_sample_sizes(method: str, n: int) -> None:
+    alpha, repeats = 0.001, 1_000
+    wrong = sum(
+        wrong_curves(METHODS[method], truth, n=n, alpha=alpha, sides="lower", sketch=False, repeats=repeats // 4, seed=n)
+        for truth in DISTRIBUTIONS.values()
+    )
+    assert consistent(wrong, len(DISTRIBUTIONS) * (repeats // 4), alpha)
+
+
+def test_the_simulation_notices_a_band_that_is_too_narrow() -> None:
+    class TooNarrow(hf.DKW):
+        def epsilon(self, n: int, alpha: float) -> float:
+            return 0.4 * super().epsilon(n, alpha)
+
+    wrong = wrong_curves(
+        hf.CDF(band=TooNarrow()), DISTRIBUTIONS["two points"], n=100, alpha=0.05, sides="lower", sketch=False, repeats=800, seed=3
+    )
+    assert not consistent(wrong, 800, 0.05)
+
+
+def test_the_simulation_notices_a_mean_bound_that_is_an_estimate() -> None:
+    wrong = wrong_curves(
+        hf.Naive(mean=hf.EmpiricalMean()),
+        DISTRIBUTIONS["zero or one"],
+        n=100,
+        alpha=0.05,
+        sides="lower",
+        sketch=False,
+        repeats=300,
+        seed=3,
+    )
+    assert not consistent(wrong, 300, 0.05)
+
+
+@pytest.mark.slow
+def test_the_label_is_wrong_at_most_alpha_of_the_time() -> None:
+    alpha, n, repeats = 0.05, 60, 20_000
+    rng = np.random.default_rng(11)
+    for share in (0.5, 0.51, 0.7, 0.9, 0.99):
+        votes = rng.binomial(n, share, repeats)
+        bound = {int(k): hf.LabelCertificate(int(k), n, 1.0, alpha).probability for k in np.unique(votes)}
+        wrong = int(sum(bound[int(k)] > share for k in votes))
+        assert consistent(wrong, repeats, alpha)
