@@ -82,12 +82,16 @@ def test_everything_on_a_certificate_is_true_at_once_at_least_one_minus_alpha_of
     wrong = 0
     for cert in certs:
         if cert.predicted == 0:
-            bad = (cert.score.lower(RADII) > truth).any() or (cert.margin.lower(RADII) > 2 * truth - 1).any()
+            bad = bool((cert.score.lower(RADII) > truth).any()) or bool(
+                (cert.margin.lower(RADII) > 2 * truth - 1).any()
+            )
             bad = bad or cert.label_radius > here / norm
         else:
             flipped = hf.ProbitModel(-model.weights.numpy(), -model.bias).worst_case(x, SIGMA, RADII)
-            bad = (cert.score.lower(RADII) > flipped).any() or (cert.margin.lower(RADII) > 2 * flipped - 1).any()
+            bad = bool((cert.score.lower(RADII) > flipped).any()) or bool(
+                (cert.margin.lower(RADII) > 2 * flipped - 1).any()
+            )
             bad = bad or cert.label_radius > max(0.0, -here / norm)
-        wrong += bool(bad)
+        wrong += bad
     assert binomtest(wrong, repeats, alpha, alternative="greater").pvalue > 1e-4
     assert wrong > 0, "at alpha = 0.2 some certificates must fail, or the simulation sees nothing"

@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from methods import EXACT_CDF, EXACT_NAIVE, METHODS
 from numpy.typing import NDArray
 
 import holdfast as hf
+from methods import EXACT_CDF, EXACT_NAIVE, METHODS
 
 Floats = NDArray[np.float64]
 RADII = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0])
-scores = arrays(np.float64, st.integers(1, 80), elements=st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0])))
+scores = arrays(
+    np.float64, st.integers(1, 80), elements=st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+)
 votes = arrays(np.float64, st.integers(1, 200), elements=st.sampled_from([0.0, 1.0]))
 methods = st.sampled_from([*METHODS.values(), EXACT_CDF, EXACT_NAIVE])
 certificates = st.sampled_from(list(METHODS.values()))

@@ -73,7 +73,9 @@ def test_theorem_2_at_the_papers_equal_count_thresholds(margins: Floats) -> None
     curve = bounds(margins, hf.CDF(band=hf.DKW(), thresholds=40))
     s = np.sort(margins)[np.arange(40) * len(margins) // 40]
     for radius in RADII:
-        assert curve.lower(float(radius)) == pytest.approx(theorem_2(margins, s, float(radius), -1.0, 1.0)[0], abs=1e-10)
+        assert curve.lower(float(radius)) == pytest.approx(
+            theorem_2(margins, s, float(radius), -1.0, 1.0)[0], abs=1e-10
+        )
 
 
 def test_equal_count_thresholds_on_ties_are_the_values_at_those_ranks() -> None:

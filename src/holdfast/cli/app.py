@@ -1,10 +1,9 @@
 """The command line: thin commands, one exit code per kind of refusal."""
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
-import click
 import typer
 from rich.console import Console
 
@@ -45,35 +44,42 @@ def holdfast(
     """Certified confidence for any classifier: how low can an attacker within radius R push its average score?"""
 
 
-app.command("demo")(demo)
-app.command("certify")(certify)
-app.command("report")(report)
-app.command("import")(import_command)
-app.command("export")(export)
-app.command("train")(train)
-app.command("doctor")(doctor)
+def _refusing(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn a refusal into a message on stderr and its exit code; never a traceback."""
+
+    @wraps(command)
+    def refusing(*args: object, **kwargs: object) -> None:
+        try:
+            command(*args, **kwargs)
+        except HoldfastError as error:
+            Console(stderr=True, highlight=False).print(f"holdfast: {error}", style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            Console(stderr=True, highlight=False).print("holdfast: interrupted", style="red")
+            raise typer.Exit(INTERRUPTED) from error
+
+    return refusing
+
+
+for name, command in {
+    "demo": demo,
+    "certify": certify,
+    "report": report,
+    "import": import_command,
+    "export": export,
+    "train": train,
+    "doctor": doctor,
+}.items():
+    app.command(name)(_refusing(command))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; a refusal is a message on stderr, never a traceback."""
-    console = Console(stderr=True, highlight=False)
+    """Run one command and return its exit code."""
     try:
-        result = typer.main.get_command(app).main(
-            None if arguments is None else list(arguments), prog_name="holdfast", standalone_mode=False
-        )
-    except HoldfastError as error:
-        console.print(f"holdfast: {error}", style="red", markup=False, soft_wrap=True)
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        console.print("holdfast: interrupted", style="red")
-        return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return result if isinstance(result, int) else 0
+        app(None if arguments is None else list(arguments), prog_name="holdfast")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 1
+    return 0
 
 
 def main() -> None:

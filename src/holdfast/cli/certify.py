@@ -7,7 +7,7 @@ from rich.console import Console
 
 from holdfast.bounds.named import band_names
 from holdfast.cli.parsing import choice, seed_number, words
-from holdfast.validation import check_count
+from holdfast.validation import check_count, check_sigma
 
 
 def certify(
@@ -60,6 +60,7 @@ def certify(
         sides,
         CDF(band=band_named(choice(band, "--band", band_names())), thresholds=thresholds),
     )
+    check_sigma(sigma)
     known_seed = seed_number(seed)
     check_count("--skip", skip)
     if max_ is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 
 from holdfast.cli.parsing import seed_number
 
@@ -58,7 +59,7 @@ def demo(
     console.print("Three certificates in plain words", style="bold")
     for title, entry in examples.items():
         console.print(f"  {title} (image {entry.index}, label {names[entry.label]}):")
-        console.print(f"    {entry.certificate.describe(names[entry.certificate.predicted])}", soft_wrap=False)
+        console.print(Padding(entry.certificate.describe(names[entry.certificate.predicted]), (0, 0, 0, 4)))
     positions = {int(index): position for position, index in enumerate(chosen.indices)}
     images = [chosen.image(positions[entry.index]) for entry in examples.values()]
     written = write_figures([run], Question(), target / "figures")

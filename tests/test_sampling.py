@@ -1,0 +1,193 @@
+"""Sampling: the same seed gives the same counts, however the copies are batched, split or ordered."""
+
+import resource
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import holdfast as hf
+from holdfast.evidence import SCORE_UNIT
+from holdfast.measures import Margin, PredictionScore
+from holdfast.models import TorchModel
+from holdfast.noise import BlockKey, Gaussian, Stage
+from holdfast.sampling import LocalEngine, Task
+from networks import Recorder, images, small_net
+
+SIGMA = 0.3
+CPU = torch.device("cpu")
+
+
+def nothing(_: int) -> None:
+    pass
+
+
+@pytest.mark.parametrize("batch", [1, 7, 33, 64, 1_000, 5_000])
+def test_batch_size_changes_nothing(batch: int) -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), SIGMA)
+    x = images(1)[0]
+    assert smoothed.certify(x, n=2_345, seed=5, batch=batch) == smoothed.certify(x, n=2_345, seed=5, batch=256)
+
+
+def test_an_input_among_many_has_the_certificate_it_has_alone_under_its_index() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), SIGMA)
+    xs = images(40)
+    many = smoothed.certify_many(xs, n=500, seed=5)
+    assert many[0] == smoothed.certify(xs[0], n=500, seed=5)
+    assert many[:3] == smoothed.certify_many(xs[:3], n=500, seed=5)
+    assert [cert.provenance.index for cert in many] == list(range(40))
+
+
+def test_a_list_and_a_dataset_of_pairs_are_certified_like_a_batch() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), SIGMA)
+    xs = images(3)
+    whole = smoothed.certify_many(torch.from_numpy(xs), n=300, seed=2)
+    assert smoothed.certify_many(list(xs), n=300, seed=2) == whole
+    assert smoothed.certify_many([(torch.from_numpy(x), 1) for x in xs], n=300, seed=2) == whole
+
+
+def test_spans_of_one_input_merge_to_the_whole() -> None:
+    model = TorchModel(small_net())
+    engine = LocalEngine(model, Gaussian(SIGMA), seed=9, batch=128)
+    x = torch.from_numpy(images(1)[0])
+    whole = engine.estimate([Task(3, x, 0, 3_500, target=1)], on_copies=nothing)[0]
+    parts = engine.estimate(
+        [Task(3, x, 0, 1_000, 1), Task(3, x, 2_000, 3_500, 1), Task(3, x, 1_000, 2_000, 1)], on_copies=nothing
+    )
+    assert parts[0] + parts[1] + parts[2] == whole
+    chosen = engine.select([Task(3, x, 0, 2_000)], on_copies=nothing)[0]
+    halves = engine.select([Task(3, x, 1_000, 2_000), Task(3, x, 0, 1_000)], on_copies=nothing)
+    assert np.array_equal((halves[0] + halves[1]).sums, chosen.sums)
+    assert (halves[0] + halves[1]).n0 == chosen.n0 == 2_000
+
+
+def test_more_copies_extend_fewer() -> None:
+    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), seed=9, batch=64)
+    x = torch.from_numpy(images(1)[0])
+    short, long = (engine.estimate([Task(0, x, 0, n, 0)], on_copies=nothing)[0] for n in (1_200, 2_000))
+    assert (long.score.counts >= short.score.counts).all()
+
+
+def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
+    net, noise = small_net(), Gaussian(SIGMA)
+    x = torch.from_numpy(images(1)[0])
+    n = 1_500
+    evidence = LocalEngine(TorchModel(net), noise, seed=4, batch=100).estimate(
+        [Task(0, x, 0, n, 2)], on_copies=nothing
+    )[0]
+    blocks = [noise.standard_block(BlockKey(4, 0, Stage.ESTIMATION, k), x.shape, CPU) for k in range(2)]
+    copies = x + SIGMA * torch.cat(blocks)[:n]
+    with torch.inference_mode():
+        probabilities = net(copies).softmax(1)
+    own = probabilities[:, 2].double().numpy()
+    others = probabilities[:, [0, 1, 3]].amax(1).double().numpy()
+    assert evidence.votes == int((probabilities.argmax(1) == 2).sum())
+    expected = hf.ScoreSamples(own, sigma=SIGMA).histogram()
+    assert np.abs(np.cumsum(evidence.score.counts - expected.counts)).max() <= 2
+    margin = hf.ScoreSamples(
+        (own.astype(np.float32) - others.astype(np.float32)).astype(float), support=(-1, 1), sigma=SIGMA
+    )
+    assert np.abs(np.cumsum(evidence.margin.counts - margin.histogram().counts)).max() <= 2
+
+
+def test_selection_and_estimation_never_share_noise() -> None:
+    noise = Gaussian(1.0)
+    first = noise.standard_block(BlockKey(1, 0, Stage.SELECTION, 0), (3,), CPU)
+    second = noise.standard_block(BlockKey(1, 0, Stage.ESTIMATION, 0), (3,), CPU)
+    assert not torch.isin(first.flatten(), second.flatten()).any()
+
+
+def test_noise_differs_by_seed_input_stage_and_block_and_by_nothing_else() -> None:
+    noise = Gaussian(1.0)
+    keys = [(s, i, stage, b) for s in (1, 2**100) for i in (0, 1) for stage in Stage for b in (0, 1)]
+    blocks = [noise.standard_block(BlockKey(*key), (2, 2), CPU) for key in keys]
+    assert len({block.numpy().tobytes() for block in blocks}) == len(keys)
+    assert torch.equal(blocks[3], noise.standard_block(BlockKey(*keys[3]), (2, 2), CPU))
+
+
+def test_noise_is_standard_normal_far_into_the_tails() -> None:
+    from scipy.stats import kstest, norm
+
+    noise = Gaussian(1.0)
+    draws = np.concatenate(
+        [noise.standard_block(BlockKey(7, 0, Stage.ESTIMATION, k), (1_000,), CPU).numpy().ravel() for k in range(2)]
+    ).astype(np.float64)
+    assert kstest(draws[:200_000], norm.cdf).pvalue > 1e-3
+    for threshold in (2.0, 3.0, 4.0):
+        expected = draws.size * norm.sf(threshold)
+        for tail in ((draws > threshold).sum(), (draws < -threshold).sum()):
+            assert abs(tail - expected) < 4.5 * np.sqrt(expected)
+
+
+def test_seeds_are_secret_unless_given_and_recorded_either_way() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), SIGMA)
+    x = images(1)[0]
+    first, second = smoothed.certify(x, n=200), smoothed.certify(x, n=200)
+    assert first.seed != second.seed
+    assert first.seed > 2**64
+    assert smoothed.certify(x, n=200, seed=first.seed) == first
+
+
+def test_every_forward_pass_has_the_same_number_of_rows_and_none_has_more_than_asked() -> None:
+    net = Recorder(small_net())
+    hf.SmoothedClassifier(net, SIGMA, batch=96).certify_many(images(3), n=1_000, n0=50, seed=1)
+    assert set(net.rows[1:]) == {96}
+    # Batches span inputs: three inputs of 50 selection copies take two passes, not three.
+    assert len(net.rows) == 1 + 2 + -(-3_000 // 96)
+
+
+def test_memory_does_not_grow_with_n() -> None:
+    smoothed = hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), SIGMA)
+    x = images(1)[0]
+    smoothed.certify(x, n=5_000, seed=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    smoothed.certify(x, n=400_000, seed=1)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    # 400,000 scores of two measures alone would take 3.2 MB as float32, the copies 58 MB.
+    assert grown * (1 if sys.platform == "darwin" else 1_024) < 3_000_000
+
+
+def test_the_module_is_evaluated_in_eval_mode_and_left_as_it_was() -> None:
+    norm, drop = nn.BatchNorm1d(36), nn.Dropout(0.5)
+    net = nn.Sequential(nn.Flatten(), norm, drop, nn.Linear(36, 3))
+    net.train()
+    norm.eval()
+    assert norm.running_mean is not None
+    before = norm.running_mean.clone()
+    smoothed = hf.SmoothedClassifier(net, SIGMA)
+    first, second = (smoothed.certify(images(1)[0], n=200, seed=1) for _ in range(2))
+    assert first == second
+    assert net.training
+    assert drop.training
+    assert not norm.training
+    assert torch.equal(norm.running_mean, before)
+
+
+def test_probabilities_and_logits_of_the_same_network_give_nearly_the_same_certificate() -> None:
+    net, x = small_net(), images(1)[0]
+    logits = hf.SmoothedClassifier(net, SIGMA).certify(x, n=1_000, seed=3)
+    probabilities = hf.SmoothedClassifier(nn.Sequential(net, nn.Softmax(1)), SIGMA, outputs="probabilities").certify(
+        x, n=1_000, seed=3
+    )
+    assert logits.evidence == probabilities.evidence
+
+
+def test_the_class_is_the_one_with_the_largest_average_score_over_the_selection_copies() -> None:
+    net, x = small_net(), torch.from_numpy(images(1)[0])
+    engine = LocalEngine(TorchModel(net), Gaussian(SIGMA), seed=2, batch=50)
+    selection = engine.select([Task(0, x, 0, 300)], on_copies=nothing)[0]
+    block = Gaussian(SIGMA).standard_block(BlockKey(2, 0, Stage.SELECTION, 0), x.shape, CPU)[:300]
+    with torch.inference_mode():
+        averages = net(x + SIGMA * block).softmax(1).double().mean(0).numpy()
+    assert selection.averages == pytest.approx(averages, abs=2 / SCORE_UNIT + 1e-6)
+    assert selection.predicted == int(averages.argmax())
+    assert hf.SmoothedClassifier(net, SIGMA).certify(x, n=100, n0=300, seed=2).predicted == selection.predicted
+
+
+def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
+    probabilities = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]])
+    target = torch.tensor([0, 1, 2])
+    assert Margin()(probabilities, target).tolist() == pytest.approx([0.2, -0.5, -1.0])
+    assert PredictionScore()(probabilities, target).tolist() == pytest.approx([0.5, 0.2, 0.0])
