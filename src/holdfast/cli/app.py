@@ -61,7 +61,7 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
     return refusing
 
 
-for name, command in {
+COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "certify": certify,
     "report": report,
@@ -69,8 +69,9 @@ for name, command in {
     "export": export,
     "train": train,
     "doctor": doctor,
-}.items():
-    app.command(name)(_refusing(command))
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_refusing(_command))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
