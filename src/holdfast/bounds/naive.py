@@ -6,6 +6,7 @@ import numpy as np
 
 from holdfast.bounds.method import Method
 from holdfast.bounds.steps import Steps
+from holdfast.errors import InvalidArgument
 from holdfast.means import Hoeffding, MeanBound
 from holdfast.scores import Exceedances
 from holdfast.validation import Sides
@@ -24,6 +25,12 @@ class Naive(Method):
     """
 
     mean: MeanBound = field(default_factory=Hoeffding)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mean, MeanBound):
+            raise InvalidArgument(
+                f"Naive takes a mean bound, such as Hoeffding(), got {self.mean!r}; a band goes into CDF(band=...)"
+            )
 
     @property
     def name(self) -> str:

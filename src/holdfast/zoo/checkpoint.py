@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def _load_safetensors(path: Path) -> Checkpoint:
 
 def _load_torch(path: Path, default: Architecture | None) -> Checkpoint:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "

@@ -1,0 +1,299 @@
+"""The command line as a person uses it: what it prints, what it writes, how it exits."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.runs.certified import CertifiedRun
+from networks import images
+
+EMBEDDED = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25"]
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "a"
+    assert (
+        run(["certify", *EMBEDDED, "--out", str(out), "--n", "300", "--skip", "50", "--max", "7", "--seed", "0x5"]) == 0
+    )
+    return out
+
+
+def test_certify_makes_a_run_that_opens(certified: Path) -> None:
+    found = hf.Run.open(certified)
+    assert isinstance(found, CertifiedRun)
+    assert [entry.index for entry in found] == [0, 1000, 2000, 3000, 4000, 5000, 6000]
+    assert found.config["max"] == 7
+    assert found.config["weights"]["sigma"] == "0.25"
+    assert found.entries[0].certificate.seed == 5
+
+
+def test_certify_prints_a_table_and_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "b"
+    options = ["--n", "60", "--n0", "20", "--max", "2", "--claims", "score", "--sides", "both", "--thresholds", "30"]
+    assert run(["certify", *EMBEDDED, "--out", str(out), *options]) == 0
+    text = capsys.readouterr().out
+    assert "score > 0.5" in text
+    assert "margin" not in text
+    assert "holdfast report" in text
+    found = hf.Run.open(out)
+    assert found.config["method"] == "cdf-dkw-30"
+    assert isinstance(found, CertifiedRun)
+    assert found.entries[0].certificate.score.upper(0.0) <= 1.0
+
+
+def test_the_same_seed_gives_the_same_run(certified: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    options = ["--n", "300", "--skip", "50", "--max", "7", "--seed", "5", "--batch", "17"]
+    assert run(["certify", *EMBEDDED, "--out", str(again), *options]) == 0
+    first, second = hf.Run.open(certified), hf.Run.open(again)
+    assert isinstance(first, CertifiedRun)
+    assert isinstance(second, CertifiedRun)
+    assert [e.certificate for e in first] == [e.certificate for e in second]
+
+
+def test_report_as_json_is_one_document_with_every_number(certified: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(certified), "--format", "json", "--threshold", "0.5,0.7", "--radii", "0,0.1"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = document["runs"][0]["certified_accuracy"]
+    # Two measures x two methods x two thresholds x two radii, and the label at two radii.
+    assert len(rows) == 2 * 2 * 2 * 2 + 2
+    opened = hf.Run.open(certified)
+    for row in rows:
+        expected = opened.certified_accuracy(
+            row["measure"],
+            radii=[row["radius"]],
+            thresholds=[] if row["threshold"] is None else [row["threshold"]],
+            method=row["method"],
+        )
+        assert row["value"] == expected[0, 0]
+        assert row["guaranteed"]
+
+
+def test_report_as_text_draws_figures(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--figures", str(tmp_path), "--methods", "cdf-dkw,naive-empirical-mean"]
+    assert run(["report", str(certified), *options]) == 0
+    text = capsys.readouterr().out
+    assert "not a certificate" in text
+    assert max(len(line) for line in text.splitlines() if "figure:" not in line) <= 80
+    for measure in ("score", "margin", "label"):
+        picture = (tmp_path / f"certified_accuracy_{measure}.png").read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) > 5_000
+
+
+def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, again = tmp_path / "margin_sigma0.25.tsv", tmp_path / "again.tsv"
+    assert run(["export", str(certified), "--measure", "margin", "--out", str(log)]) == 0
+    assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
+    assert run(["export", str(tmp_path / "p"), "--measure", "margin", "--out", str(again)]) == 0
+    assert log.read_bytes() == again.read_bytes()
+    assert (
+        run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", "--figures", str(tmp_path / "f")]) == 0
+    )
+    assert "imported 7 inputs (margin, sigma 0.25)" in capsys.readouterr().out
+    assert run(["export", str(certified), "--measure", "margin", "--out", str(log)]) == hf.RunError.exit_code
+    assert run(["report", str(tmp_path / "p"), "--radii", "0.1"]) == hf.InvalidArgument.exit_code
+
+
+@pytest.mark.slow
+def test_train_then_certify_then_train_again_gives_the_same_weights(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    pictures = rng.random((300, 8, 8)) * 0.2 + 0.7 * labels[:, None, None] * (np.arange(8) < 4)
+    data = tmp_path / "toys.npz"
+    np.savez(
+        data,
+        train_images=pictures.astype(np.float32),
+        train_labels=labels,
+        test_images=(pictures[:20] * 255).astype(np.uint8),
+        test_labels=labels[:20, None],
+    )
+    weights, again = tmp_path / "net.safetensors", tmp_path / "again.safetensors"
+    for path in (weights, again):
+        assert (
+            run(["train", "--data", str(data), "--sigma", "0.2", "--epochs", "6", "--batch", "32", "--out", str(path)])
+            == 0
+        )
+    from safetensors.torch import load_file
+
+    first, second = load_file(weights), load_file(again)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    out = tmp_path / "run"
+    assert (
+        run(
+            ["certify", "--model", str(weights), "--data", str(data), "--sigma", "0.2", "--out", str(out), "--n", "200"]
+        )
+        == 0
+    )
+    assert hf.Run.open(out).correct.mean() > 0.9
+    assert run(["train", "--data", str(data), "--sigma", "0.2", "--out", str(weights)]) == hf.CheckpointError.exit_code
+    assert run(["train", "--data", str(data), "--sigma", "0.2", "--out", "net.pt"]) == hf.InvalidArgument.exit_code
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = run(list(arguments))
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, " ".join(captured.err.split())
+
+
+def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "x")]
+    good = ["certify", *EMBEDDED, *out]
+    (tmp_path / "text.npz").write_text("not an archive")
+    (tmp_path / "weights.safetensors").write_bytes(b"not weights")
+    cases = [
+        (2, "alpha must be in (0, 0.5]", [*good, "--alpha", "0.7"]),
+        (2, "sigma must be a positive number", ["certify", *EMBEDDED[:-1], "-1", *out]),
+        (2, "n = 5 can never certify", [*good, "--n", "5"]),
+        (2, "claims must be", [*good, "--claims", "score,confidence"]),
+        (2, "--band must be one of", [*good, "--band", "kolmogorov"]),
+        (2, "--precision must be one of", [*good, "--precision", "int4"]),
+        (2, "--engine must be one of", [*good, "--engine", "spark"]),
+        (2, "--skip must be a whole number", [*good, "--skip", "0"]),
+        (2, "--seed takes a whole number", [*good, "--seed", "random"]),
+        (2, "device must be", [*good, "--device", "gpu"]),
+        (4, 'outputs="logits"', [*good, "--outputs", "probabilities", "--n", "100"]),
+        (5, "no checkpoint at", ["certify", "--model", "nowhere.pt", *EMBEDDED[2:], *out]),
+        (
+            5,
+            "not a readable safetensors file",
+            ["certify", "--model", str(tmp_path / "weights.safetensors"), *EMBEDDED[2:], *out],
+        ),
+        (6, "unknown dataset 'nowhere'", ["certify", *EMBEDDED[:2], "--data", "nowhere", "--sigma", "1", *out]),
+        (
+            6,
+            "not a readable .npz",
+            ["certify", *EMBEDDED[:2], "--data", str(tmp_path / "text.npz"), "--sigma", "1", *out],
+        ),
+        (6, "test split", ["certify", *EMBEDDED, "--split", "train", *out]),
+        (7, "exists already", ["certify", *EMBEDDED, "--out", str(tmp_path), "--n", "100", "--max", "1"]),
+        (7, "is not a run", ["report", str(tmp_path)]),
+        (7, "no log at", ["import", "nowhere.tsv", *out]),
+        (2, "takes numbers separated by commas", ["report", str(tmp_path), "--radii", "a,b"]),
+        (2, "--format must be one of", ["report", str(tmp_path), "--format", "pdf"]),
+        (2, "unknown method", ["report", str(tmp_path), "--methods", "magic"]),
+        (2, "No such command", ["certfy"]),
+        (2, "Missing option", ["certify"]),
+    ]
+    for expected, message, arguments in cases:
+        code, text = refused(capsys, *arguments)
+        assert (code, message in text) == (expected, True), f"{arguments}: exit {code}, {text}"
+    assert not (tmp_path / "x").exists()
+
+
+def test_certifying_with_another_sigma_than_trained_with_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--n", "60", "--n0", "5", "--max", "1", "--out", str(tmp_path / "a")]
+    assert run(["certify", *EMBEDDED[:4], "--sigma", "0.5", *options]) == 0
+    assert "trained with sigma = 0.25" in " ".join(capsys.readouterr().err.split())
+
+
+def test_images_that_are_not_images_are_refused_by_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "d.npz", images=np.full((3, 28, 28), 7.0), labels=np.zeros(3, dtype=np.int64))
+    code, text = refused(
+        capsys,
+        "certify",
+        *EMBEDDED[:2],
+        "--data",
+        str(tmp_path / "d.npz"),
+        "--sigma",
+        "0.2",
+        "--out",
+        str(tmp_path / "a"),
+    )
+    assert code == hf.InvalidInput.exit_code
+    assert "[0, 1] is expected" in text
+    np.savez(tmp_path / "e.npz", images=images(2), labels=np.zeros(2, dtype=np.int64))
+    code, text = refused(
+        capsys,
+        "certify",
+        *EMBEDDED[:2],
+        "--data",
+        str(tmp_path / "e.npz"),
+        "--sigma",
+        "0.2",
+        "--out",
+        str(tmp_path / "a"),
+    )
+    assert code == hf.ModelError.exit_code
+    assert "failed on a batch" in text
+
+
+@pytest.mark.slow
+def test_demo_in_small_says_everything_it_promises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "demo"
+    assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    for promised in (
+        "CDF (DKW)",
+        "naive (Hoeffding)",
+        "score > 0.5",
+        "margin > 0",
+        "label",
+        "Three certificates",
+        "Where to look next",
+    ):
+        assert promised in text
+    assert len(re.findall(r"All of it holds with\s+probability at least\s+99.9%", text)) == 3
+    pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
+    assert pictures == [
+        "certified_accuracy_label.png",
+        "certified_accuracy_margin.png",
+        "certified_accuracy_score.png",
+        "examples.png",
+    ]
+    assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == hf.RunError.exit_code
+
+
+def test_doctor_finds_this_installation_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"]) == 0
+    assert "closed-form certificate" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_finished_certificates_and_exits_with_130(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    command = [
+        sys.executable,
+        "-c",
+        "from holdfast.cli.app import main; main()",
+        "certify",
+        *EMBEDDED,
+        "--out",
+        str(out),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*command, "--n", "1500", "--n0", "10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    waited = time.monotonic()
+    while not out.exists() and time.monotonic() - waited < 120:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    kept = hf.Run.open(out)
+    assert 0 < len(kept) < 500
+    assert kept.config["status"] == "interrupted"
+    assert f"holdfast report {out}" in " ".join(errors.split())

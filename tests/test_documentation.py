@@ -1,0 +1,78 @@
+"""The documentation says what the software does: names, commands, options, formulas."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import COMMANDS
+from networks import small_net
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_public_names_are_sorted_documented_and_there() -> None:
+    def isort(name: str) -> tuple[int, str]:
+        return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+    assert sorted(hf.__all__, key=isort) == hf.__all__
+    assert len(hf.__all__) <= 40
+    page = (ROOT / "docs" / "python.md").read_text()
+    for name in hf.__all__:
+        assert getattr(hf, name) is not None
+        assert re.search(rf"\b{name}\b", page), f"{name} is not in docs/python.md"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = hf.Nonsense
+
+
+def test_the_command_reference_is_what_the_commands_say() -> None:
+    spec = importlib.util.spec_from_file_location("write_commands", ROOT / "docs" / "write_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "commands.md").read_text() == module.document(), "run 'make docs'"
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for name in COMMANDS:
+        assert f"holdfast {name}" in readme or f"make {name}" in readme
+
+
+def test_every_file_a_page_names_exists() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+    for path in re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", (ROOT / "docs" / "formulas.md").read_text()):
+        assert (ROOT / "src" / "holdfast" / path).is_file(), f"docs/formulas.md names {path}"
+
+
+def test_nothing_names_the_place_where_it_was_made() -> None:
+    for path in ROOT.rglob("*"):
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json"} and not {".venv", ".git", "runs"} & set(path.parts):
+            assert "/work/" not in path.read_text(encoding="utf-8").replace('"/work/" not in', "")
+
+
+def test_the_readmes_python_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    names = {"net": small_net(), "x": np.full((1, 6, 6), 0.5, dtype=np.float32), "values": np.linspace(0.2, 1, 50)}
+    for block in blocks:
+        exec(block.replace("n=100_000", "n=500"), names)
+    assert {"cert", "curve"} <= set(names)
+
+
+def test_every_bound_says_what_it_guarantees_and_where_it_comes_from() -> None:
+    for method in (hf.CDF, hf.Naive, hf.DKW, hf.Hoeffding, hf.LabelCertificate):
+        text = method.__doc__ or ""
+        assert "Guarantee:" in text
+        assert "Source:" in text
+    for estimate in (hf.Empirical, hf.EmpiricalMean):
+        assert "Not a certificate" in (estimate.__doc__ or "")

@@ -1,0 +1,213 @@
+"""Clear refusals before any sampling: what was expected, what came, what to do."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import holdfast as hf
+from holdfast.feasibility import smallest_n
+from networks import Recorder, images, small_net
+
+X = images(1)[0]
+
+
+class Answers(nn.Module):
+    """Ignores its input and returns what it was told to."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.make = make
+
+    def forward(self, x: Tensor) -> Any:
+        return self.make(x)
+
+
+@pytest.mark.parametrize("sigma", [0, -0.25, float("nan"), float("inf"), "0.25", True, None])
+def test_sigma_must_be_a_positive_number(sigma: Any) -> None:
+    with pytest.raises(hf.InvalidArgument, match="sigma must be a positive number"):
+        hf.SmoothedClassifier(small_net(), sigma)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "complaint"),
+    [
+        ("alpha", 0.7, r"alpha must be in \(0, 0.5\].* got 0.7"),
+        ("alpha", 0.0, "alpha must be in"),
+        ("alpha", float("nan"), "alpha must be in"),
+        ("n", 0, "n must be a whole number, at least 1, got 0"),
+        ("n", 1e5, "n must be a whole number"),
+        ("n0", 0, "n0 must be a whole number, at least 1, got 0"),
+        ("n0", -3, "n0 must be"),
+        ("claims", (), "claims must be one or more of label, score, margin"),
+        ("claims", ("score", "score"), "each once"),
+        ("claims", ("confidence",), "got .*confidence"),
+        ("sides", "upper", 'sides must be "lower" or "both", got \'upper\''),
+        ("method", "cdf", r"method must be one such as CDF\(band=DKW\(\)\)"),
+        ("seed", -1, "seed must be"),
+        ("seed", 2**128, "seed must be"),
+        ("batch", 0, "batch must be a whole number"),
+    ],
+)
+def test_arguments_out_of_range_are_refused_before_the_model_is_asked(
+    argument: str, value: Any, complaint: str
+) -> None:
+    net = Recorder(small_net())
+    options: dict[str, Any] = {"n": 200, argument: value}
+    with pytest.raises(hf.InvalidArgument, match=complaint):
+        hf.SmoothedClassifier(net, 0.2).certify(X, **options)
+    assert net.rows == []
+
+
+def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> None:
+    net = Recorder(small_net())
+    with pytest.raises(
+        hf.InvalidArgument, match=r"n = 10 can never certify .* at alpha = 0.001.*; at least 17 are needed"
+    ):
+        hf.SmoothedClassifier(net, 0.2).certify(X, n=10)
+    assert net.rows == []
+    certs = hf.SmoothedClassifier(hf.ProbitModel(np.zeros(2), 9.0), 0.2, outputs="probabilities").certify(
+        np.zeros(2, dtype=np.float32), n=17, n0=5
+    )
+    assert not certs.abstained
+    assert certs.label.certified
+    assert certs.score.lower(0.0) > 0.5
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 0.001, 0.05, 0.5])
+def test_the_smallest_n_is_where_full_agreement_begins_to_certify(alpha: float) -> None:
+    for claim, method in (("score", hf.CDF()), ("score", hf.Naive()), ("label", hf.CDF())):
+        n = smallest_n(claim, alpha, "lower", method)
+
+        def certifies(count: int, claim: str = claim, method: hf.Method = method) -> bool:
+            if claim == "label":
+                return hf.LabelCertificate(count, count, 1.0, alpha).certified
+            return hf.bound(hf.ScoreSamples(np.ones(count), sigma=1.0), alpha=alpha, method=method).lower(0.0) > 0.5
+
+        assert certifies(n)
+        assert n == 1 or not certifies(n - 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "complaint"),
+    [
+        (np.full((1, 6, 6), np.nan, dtype=np.float32), "must be finite, got NaN or infinity in 36 of 36"),
+        (np.where(X > 2, X, np.inf), "must be finite"),
+        (X * 255, r"values go from .* where \[0, 1\] is expected.*normalisation inside.*Normalize"),
+        ((X - 0.5) / 0.2, r"\[0, 1\] is expected"),
+        ((X * 255).astype(np.uint8), "must be floating point, got torch.uint8; .* x / 255"),
+        (X[:, :0], "is empty"),
+        (X.tolist(), "torch tensor or a NumPy array, got list"),
+    ],
+)
+def test_inputs_that_cannot_be_meant_are_refused(x: Any, complaint: str) -> None:
+    net = Recorder(small_net())
+    with pytest.raises(hf.InvalidInput, match=complaint):
+        hf.SmoothedClassifier(net, 0.2).certify(x, n=200)
+    assert net.rows == []
+
+
+def test_every_input_of_a_batch_is_checked_before_any_is_sampled() -> None:
+    xs = images(40)
+    xs[39, 0, 0, 0] = np.nan
+    net = Recorder(small_net())
+    with pytest.raises(hf.InvalidInput, match="input 39 must be finite"):
+        hf.SmoothedClassifier(net, 0.2).certify_many(xs, n=200)
+    assert net.rows == []
+    with pytest.raises(hf.InvalidInput, match="input 1 has shape"):
+        hf.SmoothedClassifier(net, 0.2).certify_many([X, images(1)[0][:, :5]], n=200)
+    with pytest.raises(hf.InvalidInput, match="nothing to certify"):
+        hf.SmoothedClassifier(net, 0.2).certify_many([], n=200)
+    with pytest.raises(hf.InvalidInput, match=r"use certify\(x\)"):
+        hf.SmoothedClassifier(net, 0.2).certify_many(np.zeros(3, dtype=np.float32), n=200)
+
+
+def test_other_units_are_welcome_when_asked_for_or_when_the_input_is_no_image() -> None:
+    hf.SmoothedClassifier(small_net(), 0.2, inputs="any").certify(X * 255, n=50, n0=5)
+    flat = nn.Sequential(nn.Linear(3, 2))
+    hf.SmoothedClassifier(flat, 0.2).certify(np.array([100.0, -5.0, 3.0]), n=50, n0=5)
+    with pytest.raises(hf.InvalidArgument, match="inputs must be"):
+        hf.SmoothedClassifier(flat, 0.2, inputs="pictures")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "make", "complaint"),
+    [
+        ("logits", lambda x: torch.zeros(len(x)), r"shape \(8, classes\) .* got \(8,\).* stack \(0, logit\)"),
+        ("logits", lambda x: torch.zeros(len(x), 1), "at least 2 classes"),
+        ("logits", lambda x: torch.zeros(len(x), 3, 3), r"got \(8, 3, 3\)"),
+        ("logits", lambda _: torch.zeros(1, 3), r"got \(1, 3\)"),
+        ("logits", lambda x: torch.zeros(len(x), 3, dtype=torch.int64), "class indices"),
+        ("logits", lambda x: torch.full((len(x), 3), float("nan")), "NaN or infinity"),
+        ("logits", lambda x: (torch.zeros(len(x), 3),), "got tuple"),
+        ("logits", lambda x: x @ torch.zeros(7, 2), r"failed on a batch of shape \(8, 1, 6, 6\)"),
+        ("logits", lambda x: torch.full((len(x), 4), 0.25), 'outputs="probabilities"'),
+        ("probabilities", lambda x: torch.full((len(x), 4), 0.5), "sum 2.*outputs=.logits."),
+        ("probabilities", lambda x: torch.tensor([[1.5, -0.5]]).expand(len(x), 2), "minimum -0.5"),
+    ],
+)
+def test_a_model_whose_answer_is_not_a_classifiers_is_refused(outputs: str, make: Any, complaint: str) -> None:
+    with pytest.raises(hf.ModelError, match=complaint):
+        hf.SmoothedClassifier(Answers(make), 0.2, outputs=outputs).certify(X, n=200)
+
+
+def test_a_model_that_turns_bad_while_sampling_yields_no_certificate() -> None:
+    calls = []
+
+    def later(x: Tensor) -> Tensor:
+        calls.append(1)
+        answer = torch.zeros(len(x), 3)
+        if len(calls) > 5:
+            answer[0, 0] = float("nan")
+        answer[:, 1] = 2
+        return answer
+
+    with pytest.raises(hf.ModelError, match="some noisy copies"):
+        hf.SmoothedClassifier(Answers(later), 0.2).certify(X, n=2_000)
+
+
+def test_models_and_devices_that_are_not_there_are_refused() -> None:
+    with pytest.raises(hf.InvalidArgument, match=r"expected a torch.nn.Module"):
+        hf.SmoothedClassifier(lambda x: x, 0.2)  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match='outputs must be "logits" or "probabilities"'):
+        hf.SmoothedClassifier(small_net(), 0.2, outputs="scores")
+    with pytest.raises(hf.InvalidArgument, match="device must be"):
+        hf.SmoothedClassifier(small_net(), 0.2, device="gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(hf.InvalidArgument, match="sees no CUDA GPU"):
+            hf.SmoothedClassifier(small_net(), 0.2, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "complaint"),
+    [
+        ([0.5, 1.2], {}, r"lie in their support \[0, 1\], got 1.2 at position 1"),
+        ([0.5, float("nan")], {}, "must be finite"),
+        ([], {}, "non-empty one-dimensional"),
+        ([[0.5]], {}, r"shape \(1, 1\)"),
+        ([-0.5], {}, r"support=\(a, b\)"),
+    ],
+)
+def test_scores_outside_their_support_are_refused(values: Any, options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(hf.InvalidInput, match=complaint):
+        hf.ScoreSamples(values, sigma=0.2, **options)
+
+
+def test_curves_refuse_questions_that_make_no_sense() -> None:
+    curve = hf.bound(hf.ScoreSamples(np.ones(5), sigma=0.2), alpha=0.1)
+    with pytest.raises(hf.InvalidArgument, match="nonnegative"):
+        curve.lower(-0.1)
+    with pytest.raises(hf.InvalidArgument, match="exactly one of"):
+        curve.radius()  # type: ignore[call-overload]
+    with pytest.raises(hf.InvalidArgument, match="nan"):
+        curve.radius(at_least=float("nan"))
+    with pytest.raises(hf.InvalidArgument, match="support must be a pair"):
+        hf.ScoreSamples(np.ones(5), support=(1.0, 0.0), sigma=0.2)
+    with pytest.raises(hf.InvalidArgument, match="takes a band"):
+        hf.CDF(band=hf.Hoeffding())  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="takes a mean bound"):
+        hf.Naive(mean=hf.DKW())  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="merge only with equal"):
+        hf.ScoreSamples([0.5], sigma=0.2).histogram() + hf.ScoreSamples([0.5], sigma=0.3).histogram()  # type: ignore[arg-type]

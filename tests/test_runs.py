@@ -1,0 +1,249 @@
+"""Runs on disk: complete, replayable, never damaged."""
+
+import errno
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import holdfast as hf
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.execute import Plan, execute
+from holdfast.runs.exports import export_log
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.imported import import_log
+from holdfast.runs.tsv import Log, LogRow, read_log, write_log
+from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.zoo.datasets.labelled import LabelledInputs
+from networks import images, small_net
+
+SIGMA = 0.2
+
+
+def labelled(count: int = 6) -> LabelledInputs:
+    return LabelledInputs("toys", images(count), np.arange(count) % 4, 20 * np.arange(count))
+
+
+def plan(out: Path, count: int = 6, **settings: object) -> Plan:
+    return Plan(labelled(count), Settings(n=400, n0=30, **settings), out, seed=3)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> CertifiedRun:
+    return execute(SmoothedClassifier(small_net(12), SIGMA), plan(tmp_path_factory.mktemp("runs") / "a", sides="both"))
+
+
+def test_what_is_read_back_is_what_was_certified(run: CertifiedRun) -> None:
+    again = hf.Run.open(run.path)
+    assert isinstance(again, CertifiedRun)
+    data = labelled()
+    direct = list(
+        SmoothedClassifier(small_net(12), SIGMA).stream(
+            list(data.images), data.indices.tolist(), Settings(n=400, n0=30, sides="both"), seed=3
+        )
+    )
+    assert [entry.certificate for entry in again] == direct
+    assert [entry.index for entry in again] == [0, 20, 40, 60, 80, 100]
+    assert [entry.label for entry in again] == [0, 1, 2, 3, 0, 1]
+
+
+def test_noise_follows_the_index_in_the_dataset_so_skipping_changes_nothing(run: CertifiedRun, tmp_path: Path) -> None:
+    part = Plan(labelled().every(2, None), Settings(n=400, n0=30, sides="both"), tmp_path / "b", seed=3)
+    fewer = execute(SmoothedClassifier(small_net(12), SIGMA), part)
+    assert [e.certificate for e in fewer] == [e.certificate for e in run][::2]
+
+
+def test_skip_and_max_count_as_people_mean_them() -> None:
+    assert labelled(6).every(2, 2).indices.tolist() == [0, 40]
+    assert labelled(6).every(1, 2).indices.tolist() == [0, 20]
+    assert labelled(6).every(4, None).indices.tolist() == [0, 80]
+
+
+def test_the_configuration_says_what_was_run(run: CertifiedRun) -> None:
+    config = json.loads((run.path / "run.json").read_text())
+    assert config["status"] == "complete"
+    assert (config["sigma"], config["n"], config["n0"], config["alpha"]) == (SIGMA, 400, 30, 0.001)
+    assert int(config["provenance"]["seed"], 16) == 3
+    assert config["versions"]["torch"] == torch.__version__
+
+
+def test_other_tools_read_the_parquet(run: CertifiedRun) -> None:
+    table = pq.read_table(run.path / "certificates").to_pylist()
+    assert [row["predicted"] for row in table] == [entry.certificate.predicted for entry in run]
+    assert [row["label_radius"] for row in table] == [entry.certificate.label_radius for entry in run]
+    assert all(sum(row["score_counts"]) == 400 for row in table)
+
+
+def test_certified_accuracy_is_the_share_that_is_right_and_above(run: CertifiedRun) -> None:
+    found = run.certified_accuracy("score", radii=[0.0, 0.1], thresholds=[0.2, 0.6], method="naive-hoeffding")
+    for i, c in enumerate((0.2, 0.6)):
+        for j, radius in enumerate((0.0, 0.1)):
+            by_hand = np.mean(
+                [
+                    e.certificate.predicted == e.label
+                    and e.certificate.recompute(method=hf.Naive()).score.lower(radius) > c
+                    for e in run
+                ]
+            )
+            assert found[i, j] == by_hand
+    label = run.certified_accuracy("label", radii=[0.0, 0.05])[0]
+    certified = [e.certificate.predicted == e.label and e.certificate.label.certified for e in run]
+    assert label[0] == np.mean(certified)
+
+
+@pytest.mark.parametrize("measure", ["label", "score", "margin"])
+def test_an_exported_log_is_imported_and_exported_again_byte_for_byte(
+    run: CertifiedRun, tmp_path: Path, measure: str
+) -> None:
+    first, second = tmp_path / f"{measure}_sigma0.20.tsv", tmp_path / "second.tsv"
+    write_log(first, export_log(run, measure))
+    back = import_log(first, tmp_path / "imported")
+    assert back.measures == (measure,)
+    assert back.sigma == SIGMA
+    write_log(second, export_log(back, measure))
+    assert first.read_bytes() == second.read_bytes()
+    again = import_log(second, tmp_path / "again")
+    assert again.log == back.log
+    name = {"label": "cohen.tsv", "score": "paper_score.tsv", "margin": "paper_margin.tsv"}[measure]
+    assert (run.path / "exports" / name).read_bytes() == first.read_bytes()
+
+
+def test_exported_bounds_are_rounded_down_and_abstentions_keep_theirs(run: CertifiedRun) -> None:
+    rows = export_log(run, "margin").rows
+    for entry, row in zip(run, rows, strict=True):
+        assert row.predicted == (-1 if entry.certificate.abstained else entry.certificate.predicted)
+        assert row.numbers[1] == entry.certificate.margin.lower(0.25)
+    assert any(row.predicted == -1 and row.numbers[0] < 0 for row in rows), (
+        "some toy input must abstain with a negative margin"
+    )
+
+
+def test_a_written_log_never_shows_more_than_was_certified(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    write_log(
+        path, Log(("idx", "label", "predict", "radius", "correct", "time"), [LogRow(1, 2, 2, (0.8996,), True, 75.25)])
+    )
+    assert path.read_text().splitlines()[1] == "1\t2\t2\t0.899\t1\t0:01:15.250000"
+    assert read_log(path).rows[0] == LogRow(1, 2, 2, (0.899,), True, 75.25)
+
+
+def test_a_log_with_time_in_seconds_or_with_days_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text(
+        "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t15.4\n20\t1\t-1\t0.0\t0\t1 day, 0:00:01\n"
+    )
+    assert [row.seconds for row in read_log(path).rows] == [15.4, 86_401.0]
+
+
+def test_an_existing_folder_is_refused_and_left_alone(run: CertifiedRun) -> None:
+    before = {path: path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file()}
+    with pytest.raises(hf.RunError, match="exists already and is left as it is"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(run.path))
+    assert {path: path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file()} == before
+
+
+def test_a_refused_input_or_model_leaves_no_folder(tmp_path: Path) -> None:
+    bad = LabelledInputs("bad", images(2) * 300, np.zeros(2, dtype=np.int64), np.arange(2))
+    with pytest.raises(hf.InvalidInput):
+        execute(SmoothedClassifier(small_net(), SIGMA), Plan(bad, Settings(n=100), tmp_path / "a"))
+    with pytest.raises(hf.ModelError):
+        execute(SmoothedClassifier(torch.nn.Flatten(0), SIGMA), plan(tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_disk_that_is_too_full_is_refused_before_sampling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 1_000
+
+    monkeypatch.setattr("holdfast.runs.folder.shutil.disk_usage", lambda _: Usage)
+    with pytest.raises(hf.RunError, match="0 MB free"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_disk_that_fills_up_while_writing_is_reported_and_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(table: object, path: Path, **options: object) -> None:
+        path.write_bytes(b"half of a file")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("holdfast.runs.store.pq.write_table", full)
+    with pytest.raises(hf.RunError, match="no space left"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "a"))
+    assert not list((tmp_path / "a").rglob("*.partial"))
+    assert not list((tmp_path / "a").rglob("*.parquet"))
+
+
+def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smoothed = SmoothedClassifier(small_net(), SIGMA)
+    whole = smoothed.stream
+
+    def interrupted(*args: object, **options: object) -> Iterator[hf.Certificate]:
+        for number, certificate in enumerate(whole(*args, **options)):  # type: ignore[arg-type]
+            if number == 4:
+                raise KeyboardInterrupt
+            yield certificate
+
+    monkeypatch.setattr(smoothed, "stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute(smoothed, plan(tmp_path / "a"))
+    kept = hf.Run.open(tmp_path / "a")
+    assert len(kept) == 4
+    assert kept.config["status"] == "interrupted"
+
+
+def test_a_damaged_or_foreign_folder_is_refused(run: CertifiedRun, tmp_path: Path) -> None:
+    with pytest.raises(hf.RunError, match="does not exist"):
+        hf.Run.open(tmp_path / "nothing")
+    with pytest.raises(hf.RunError, match="is not a run"):
+        hf.Run.open(tmp_path)
+    RunFolder.create(tmp_path / "new", {"kind": "certified", "format": 99})
+    with pytest.raises(hf.RunError, match="format 99"):
+        hf.Run.open(tmp_path / "new")
+    broken = tmp_path / "broken"
+    (broken / "certificates").mkdir(parents=True)
+    (broken / "run.json").write_text((run.path / "run.json").read_text())
+    (broken / "certificates" / "part-00000.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(hf.RunError, match="cannot be read"):
+        len(hf.Run.open(broken))
+    (broken / "run.json").write_text("{")
+    with pytest.raises(hf.RunError, match="cannot be read"):
+        hf.Run.open(broken)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "columns \\(none\\)"),
+        ("a\tb\n1\t2\n", "columns a, b"),
+        ("idx\tlabel\tpredict\tradius\tcorrect\ttime\n", "no rows"),
+        ("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\n", "line 2: expected 6 columns, got 2"),
+        ("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\tx\t1\t1\t1\n", "line 2"),
+    ],
+)
+def test_a_log_that_is_not_one_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text(text)
+    with pytest.raises(hf.RunError, match=complaint):
+        import_log(path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_read_and_reported_without_torch(run: CertifiedRun) -> None:
+    code = (
+        "import sys, holdfast as hf\n"
+        "from holdfast.report.accuracy import Question, as_json\n"
+        "from holdfast.report.figures import accuracy_figure\n"
+        f"run = hf.Run.open({str(run.path)!r})\n"
+        "as_json([run], Question()); accuracy_figure([run], 'score', Question())\n"
+        "hf.bound(hf.ScoreSamples([0.5], sigma=1.0), alpha=0.1).lower(0.1)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

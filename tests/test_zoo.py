@@ -1,0 +1,153 @@
+"""Datasets and checkpoints: read as numbers, refused with a reason."""
+
+import gzip
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import holdfast as hf
+from holdfast.zoo.architecture import Architecture
+from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
+from holdfast.zoo.datasets.embedded import load_fashion_mnist
+from holdfast.zoo.datasets.open import open_dataset
+from holdfast.zoo.embedded import load_embedded_model
+
+SMALL = Architecture("small-cnn", 1, 8, 3)
+
+
+def test_the_embedded_images_are_every_20th_of_the_test_set() -> None:
+    data = load_fashion_mnist()
+    assert len(data) == 500
+    assert data.indices.tolist() == list(range(0, 10_000, 20))
+    assert data.images.shape == (500, 1, 28, 28)
+    assert data.images.dtype == np.uint8
+    assert set(data.labels.tolist()) == set(range(10))
+    assert np.array_equal(data.image(3), data.images[3].astype(np.float32) / 255)
+
+
+def test_the_embedded_network_is_accurate_and_says_how_it_was_made() -> None:
+    checkpoint, data = load_embedded_model(), load_fashion_mnist()
+    with torch.inference_mode():
+        answers = checkpoint.net(torch.from_numpy(data.batch(np.arange(500)))).argmax(1).numpy()
+    assert (answers == data.labels).mean() > 0.85
+    assert checkpoint.notes["command"].startswith("holdfast train --data ")
+    assert checkpoint.notes["sigma"] == "0.25"
+
+
+def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    net = SMALL.build()
+    path = tmp_path / "net.safetensors"
+    save_checkpoint(path, net, SMALL, {"sigma": "0.25"})
+    back = load_checkpoint(path)
+    assert back.architecture == SMALL
+    assert back.notes == {"sigma": "0.25"}
+    assert all(
+        torch.equal(a, b) for a, b in zip(net.state_dict().values(), back.net.state_dict().values(), strict=True)
+    )
+    before = path.read_bytes()
+    with pytest.raises(hf.CheckpointError, match="exists already"):
+        save_checkpoint(path, SMALL.build(), SMALL, {})
+    assert path.read_bytes() == before
+
+
+def test_torch_weights_in_the_fields_format_are_read(tmp_path: Path) -> None:
+    net = SMALL.build()
+    path = tmp_path / "net.pth.tar"
+    state = {f"module.{name}": value for name, value in net.state_dict().items()}
+    torch.save({"arch": "small_cnn", "epoch": 3, "state_dict": state}, path)
+    back = load_checkpoint(path, default=SMALL)
+    assert torch.equal(next(iter(back.net.parameters())), next(iter(net.parameters())))
+
+
+class Bomb:
+    """Unpickling it would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, ...]]:
+        return (exec, (f"open({str(self.path)!r}, 'w').close()",))
+
+
+def test_a_checkpoint_with_code_in_it_is_refused_and_the_code_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    torch.save({"arch": "small-cnn", "state_dict": Bomb(trap)}, tmp_path / "net.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Bomb(trap)))
+    torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
+    for name in ("net.pt", "plain.pt", "module.pt"):
+        with pytest.raises(hf.CheckpointError, match=r"more than weights|not a readable"):
+            load_checkpoint(tmp_path / name, default=SMALL)
+    assert not trap.exists()
+
+
+def test_foreign_and_broken_checkpoints_are_refused_with_a_reason(tmp_path: Path) -> None:
+    save_file({"w": torch.zeros(2)}, tmp_path / "foreign.safetensors")
+    torch.save({"w": torch.zeros(2)}, tmp_path / "bare.pt")
+    torch.save({"arch": "resnet9000", "state_dict": {}}, tmp_path / "unknown.pt")
+    torch.save({"arch": "small-cnn", "state_dict": {"w": torch.zeros(2)}}, tmp_path / "misfit.pt")
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "bare.pt").read_bytes()[:100])
+    save_checkpoint(tmp_path / "good.safetensors", SMALL.build(), SMALL, {})
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "good.safetensors").read_bytes()[:-50])
+    reasons = {
+        "foreign.safetensors": "no 'holdfast.architecture'",
+        "bare.pt": "dictionary with 'arch' and 'state_dict'",
+        "unknown.pt": "resnet9000",
+        "misfit.pt": "does not fit",
+        "cut.pt": "not a readable torch checkpoint",
+        "cut.safetensors": "not a readable safetensors",
+        "nowhere.pt": "no checkpoint at",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(hf.CheckpointError, match=reason):
+            load_checkpoint(tmp_path / name, default=SMALL)
+
+
+def idx(path: Path, array: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], *, cut: int = 0) -> None:
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(int(size).to_bytes(4, "big") for size in array.shape)
+    content = header + array.tobytes()
+    path.write_bytes(gzip.compress(content[: len(content) - cut]))
+
+
+def test_a_folder_of_idx_files_is_read_and_a_cut_one_refused(tmp_path: Path) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (4, 5, 5)).astype(np.uint8)
+    labels = np.arange(4, dtype=np.uint8)
+    idx(tmp_path / "t10k-images-idx3-ubyte.gz", pictures)
+    idx(tmp_path / "t10k-labels-idx1-ubyte.gz", labels)
+    data = open_dataset(str(tmp_path))
+    assert np.array_equal(data.images[:, 0], pictures)
+    assert data.labels.tolist() == [0, 1, 2, 3]
+    with pytest.raises(hf.DatasetError, match="has no train-images"):
+        open_dataset(str(tmp_path), split="train")
+    with pytest.raises(hf.DatasetError, match="split must be"):
+        open_dataset(str(tmp_path), split="val")
+    idx(tmp_path / "t10k-images-idx3-ubyte.gz", pictures, cut=7)
+    with pytest.raises(hf.DatasetError, match="promises shape"):
+        open_dataset(str(tmp_path))
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (3, 8, 8, 3), (3, 3, 8, 8), (3, 8, 8, 1)])
+def test_npz_images_of_every_usual_shape_become_channels_first(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.savez(tmp_path / "d.npz", images=np.zeros(shape, dtype=np.uint8), labels=np.zeros(3, dtype=np.int32))
+    assert open_dataset(str(tmp_path / "d.npz")).images.shape[1:] == ((3 if 3 in shape[1:] else 1), 8, 8)
+
+
+def test_npz_archives_that_are_no_dataset_are_refused(tmp_path: Path) -> None:
+    cases = {
+        "must hold 'test_images'": {"x": np.zeros(3)},
+        "one to one": {"images": np.zeros((3, 8, 8)), "labels": np.zeros(2, dtype=int)},
+        "labels must be whole numbers": {"images": np.zeros((3, 8, 8)), "labels": np.zeros(3)},
+        "must be uint8, or float": {"images": np.zeros((3, 8, 8), dtype=int), "labels": np.zeros(3, dtype=int)},
+        "plain arrays": {"images": np.array([{}], dtype=object), "labels": np.zeros(1, dtype=int)},
+    }
+    for reason, arrays in cases.items():
+        np.savez(tmp_path / "d.npz", **arrays)  # type: ignore[arg-type]
+        with pytest.raises(hf.DatasetError, match=reason):
+            open_dataset(str(tmp_path / "d.npz"))
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(hf.DatasetError, match=r"neither an \.npz"):
+        open_dataset(str(tmp_path / "folder"))
