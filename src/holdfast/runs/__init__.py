@@ -1,0 +1,1 @@
+"""Runs: certificates on disk."""

@@ -1,0 +1,63 @@
+"""A run of Holdfast's own: every bound can be computed again from the stored counts."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds import Curves
+from holdfast.bounds.named import method_named
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import LABEL_METHOD, Run
+from holdfast.runs.store import Entry, read_entries
+
+BASELINE = "naive-hoeffding"
+
+
+class CertifiedRun(Run):
+    """Certificates with the samples' histograms: any radius, threshold, method or alpha, without sampling again."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__(folder)
+        self._folder = folder
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """All inputs, in the order of their index."""
+        return tuple(read_entries(self._folder))
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The certificates' claims."""
+        return tuple(self.config["claims"])
+
+    def methods(self, measure: str) -> tuple[str, ...]:
+        """The run's own method and the paper's baseline."""
+        if measure == "label":
+            return (LABEL_METHOD,)
+        own = str(self.config["method"])
+        return (own,) if own == BASELINE else (own, BASELINE)
+
+    @cached_property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the predicted class is the label."""
+        return np.array([entry.certificate.predicted == entry.label for entry in self.entries], dtype=np.bool_)
+
+    @cached_property
+    def label_radius(self) -> NDArray[np.float64]:
+        """Cohen et al.'s radius; -1 where the label is not certified."""
+        labels = [entry.certificate.label for entry in self.entries]
+        return np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
+
+    def curves(self, measure: str, method: str) -> Curves:
+        """One curve per input, at the share of alpha that the measure has on the certificate."""
+        chosen = method_named(method)
+        return Curves([getattr(entry.certificate.recompute(method=chosen), measure) for entry in self.entries])
+
+    def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Computed from the stored counts."""
+        return self.curves(measure, method).lower(radii)

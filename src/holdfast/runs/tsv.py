@@ -1,0 +1,117 @@
+"""The two tab-separated logs the field reads: Cohen et al.'s and the paper's.
+
+Lower bounds and radii are written with three significant digits, rounded **down**; the logs' authors rounded to nearest.
+A certificate that abstains is written with class -1, and keeps its bounds.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import RunError
+from holdfast.rounding import floor_significant
+
+PAPER_RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+_SUFFIXES = ("00", "25", "50", "75", "100", "125", "150")
+COHEN_COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+PAPER_COLUMNS = (
+    "idx",
+    "label",
+    "predict",
+    *(f"exp_cdf_{suffix}" for suffix in _SUFFIXES),
+    *(f"exp_{suffix}" for suffix in _SUFFIXES),
+    "correct",
+    "time",
+)
+_CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class LogRow:
+    """One input of a log; ``numbers`` are the columns between ``predict`` and ``correct``."""
+
+    index: int
+    label: int
+    predicted: int
+    numbers: tuple[float, ...]
+    correct: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Log:
+    """A whole log with its columns."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[LogRow] = field(repr=False)
+
+    @property
+    def is_cohen(self) -> bool:
+        """Whether these are label radii; otherwise the paper's bounds."""
+        return self.columns == COHEN_COLUMNS
+
+
+def write_log(path: Path, log: Log) -> None:
+    """Write a log; reading it back gives the same log, rounded down as written."""
+    lines = ["\t".join(log.columns)]
+    for row in log.rows:
+        numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
+        lines.append(
+            "\t".join(
+                [str(row.index), str(row.label), str(row.predicted), *numbers, str(int(row.correct)), _clock(row.seconds)]
+            )
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_log(path: Path) -> Log:
+    """Read either kind, told apart by the header."""
+    if not path.is_file():
+        raise RunError(f"no log at {path}; expected a tab-separated file with a header line")
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} cannot be read as text ({error})") from error
+    header = tuple(lines[0].split("\t")) if lines else ()
+    if header not in (COHEN_COLUMNS, PAPER_COLUMNS):
+        raise RunError(
+            f"{path} has the columns {', '.join(header) or '(none)'}; expected '{', '.join(COHEN_COLUMNS)}' (Cohen et al.) "
+            f"or 'idx, label, predict, exp_cdf_00, ..., exp_150, correct, time' (the paper), separated by tabs"
+        )
+    if len(lines) == 1:
+        raise RunError(f"{path} has a header and no rows; there is nothing to import")
+    return Log(header, [_parse(path, number, line, header) for number, line in enumerate(lines[1:], start=2)])
+
+
+def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
+    cells = line.split("\t")
+    if len(cells) != len(header):
+        raise RunError(f"{path}, line {number}: expected {len(header)} columns, got {len(cells)}; the file may be cut off")
+    try:
+        return LogRow(
+            index=int(cells[0]),
+            label=int(cells[1]),
+            predicted=int(cells[2]),
+            numbers=tuple(float(cell) for cell in cells[3:-2]),
+            correct=bool(int(cells[-2])),
+            seconds=_seconds(cells[-1]),
+        )
+    except ValueError as error:
+        raise RunError(f"{path}, line {number}: {error}") from error
+
+
+def _clock(seconds: float) -> str:
+    micros = round(seconds * 1e6)
+    minutes, micros = divmod(micros, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{micros // 1_000_000:02d}.{micros % 1_000_000:06d}"
+
+
+def _seconds(text: str) -> float:
+    match = _CLOCK.fullmatch(text.strip())
+    if match is None:
+        return float(text)
+    days, hours, minutes, seconds = match.groups(default="0")
+    return int(days) * 86_400 + int(hours) * 3_600 + int(minutes) * 60 + float(seconds)
+
