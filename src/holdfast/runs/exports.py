@@ -40,4 +40,6 @@ def _label_row(entry: Entry) -> LogRow:
 def _row(entry: Entry, abstained: bool, numbers: tuple[float, ...]) -> LogRow:
     certificate: Certificate = entry.certificate
     predicted = -1 if abstained else certificate.predicted
-    return LogRow(entry.index, entry.label, predicted, numbers, predicted == entry.label, certificate.provenance.seconds)
+    return LogRow(
+        entry.index, entry.label, predicted, numbers, predicted == entry.label, certificate.provenance.seconds
+    )

@@ -28,7 +28,9 @@ class RunFolder:
             raise RunError(f"{path} exists already and is left as it is; choose another --out, or move it away first")
         parent = next(folder for folder in path.absolute().parents if folder.exists())
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
-            raise RunError(f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out")
+            raise RunError(
+                f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out"
+            )
         free = shutil.disk_usage(parent).free
         if free < bytes_needed:
             raise RunError(
@@ -55,10 +57,14 @@ class RunFolder:
         folder = cls(path)
         if not (path / _CONFIG).is_file():
             what = "is not a run" if path.exists() else "does not exist"
-            raise RunError(f"{path} {what}: expected a folder with {_CONFIG}, as 'holdfast certify' or 'holdfast import' write it")
+            raise RunError(
+                f"{path} {what}: expected a folder with {_CONFIG}, as 'holdfast certify' or 'holdfast import' write it"
+            )
         found = folder.config().get("format")
         if found != FORMAT:
-            raise RunError(f"{path} is a run of format {found!r}, this Holdfast reads format {FORMAT}; use the version that wrote it")
+            raise RunError(
+                f"{path} is a run of format {found!r}, this Holdfast reads format {FORMAT}; use the version that wrote it"
+            )
         return folder
 
     def config(self) -> dict[str, Any]:
@@ -104,5 +110,7 @@ def free_name(parent: Path, name: str) -> Path:
 
 def _explained(path: Path, error: OSError) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunError(f"no space left to write {path}; what was written before is complete. Free some space and run the rest")
+        return RunError(
+            f"no space left to write {path}; what was written before is complete. Free some space and run the rest"
+        )
     return RunError(f"could not write {path}: {os.strerror(error.errno) if error.errno else error}")

@@ -59,7 +59,14 @@ def write_log(path: Path, log: Log) -> None:
         numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
         lines.append(
             "\t".join(
-                [str(row.index), str(row.label), str(row.predicted), *numbers, str(int(row.correct)), _clock(row.seconds)]
+                [
+                    str(row.index),
+                    str(row.label),
+                    str(row.predicted),
+                    *numbers,
+                    str(int(row.correct)),
+                    _clock(row.seconds),
+                ]
             )
         )
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -87,7 +94,9 @@ def read_log(path: Path) -> Log:
 def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
     cells = line.split("\t")
     if len(cells) != len(header):
-        raise RunError(f"{path}, line {number}: expected {len(header)} columns, got {len(cells)}; the file may be cut off")
+        raise RunError(
+            f"{path}, line {number}: expected {len(header)} columns, got {len(cells)}; the file may be cut off"
+        )
     try:
         return LogRow(
             index=int(cells[0]),
@@ -114,4 +123,3 @@ def _seconds(text: str) -> float:
         return float(text)
     days, hours, minutes, seconds = match.groups(default="0")
     return int(days) * 86_400 + int(hours) * 3_600 + int(minutes) * 60 + float(seconds)
-
