@@ -34,7 +34,9 @@ class InputSource(Protocol):
 
 _WINDOW = 32
 _SMALLEST_BATCH = 8
-_DEFAULT_BATCH = {"cpu": 64, "cuda": 1_024}
+_CPU_BATCH = 64
+_GPU_BATCHES = (64, 16_384)
+_GPU_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class SmoothedClassifier:
         check_kind(inputs)
         self._kind = inputs
         self._model = TorchModel(net, outputs=outputs, device=device)
-        self._batch = _check_batch(batch, self._model.device)
+        self._batch = _check_batch(batch)
 
     def certify(
         self,
@@ -172,9 +174,10 @@ class SmoothedClassifier:
         progress: bool | None,
     ) -> Iterator[Certificate]:
         known_seed = check_seed(seed)
-        rows = self._batch if batch is None else _check_batch(batch, self._model.device)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
+        asked = _check_batch(batch) or self._batch
         shape = self._probe(xs)
+        rows = asked or _default_batch(self._model.device, shape)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
         total = len(xs) * (settings.n0 + settings.n)
         with progress_bar("certifying", total, show=progress) as on_copies:
             for start in range(0, len(xs), _WINDOW):
@@ -244,7 +247,13 @@ class SmoothedClassifier:
         return checked
 
 
-def _check_batch(batch: int | None, device: torch.device) -> int:
-    if batch is None:
-        return _DEFAULT_BATCH.get(device.type, 64)
-    return max(_SMALLEST_BATCH, check_count("batch", batch))
+def _check_batch(batch: int | None) -> int | None:
+    return None if batch is None else max(_SMALLEST_BATCH, check_count("batch", batch))
+
+
+def _default_batch(device: torch.device, shape: torch.Size) -> int:
+    """What fits a CPU's cache, or fills a GPU without filling its memory with copies."""
+    if device.type == "cpu":
+        return _CPU_BATCH
+    fewest, most = _GPU_BATCHES
+    return max(fewest, min(most, _GPU_NUMBERS // shape.numel()))
