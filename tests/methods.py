@@ -9,3 +9,4 @@ METHODS: dict[str, hf.Method] = {
 }
 EXACT_CDF = hf.CDF(band=hf.Empirical())
 EXACT_NAIVE = hf.Naive(mean=hf.EmpiricalMean())
+BANDS: dict[str, hf.Band] = {"dkw": hf.DKW()}

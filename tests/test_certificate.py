@@ -99,14 +99,15 @@ def test_a_foreign_dictionary_is_refused() -> None:
 def test_the_sentence_rounds_every_number_to_the_safe_side(cert: hf.Certificate) -> None:
     text = str(cert)
     numbers = {
-        name: float(value) for name, value in re.findall(r"average (score|margin) stays above (-?[\d.]+\d)", text)
+        name: float(value) for name, value in re.findall(r"average (score|margin) stays at least (-?[\d.]+\d)", text)
     }
     assert numbers["score"] <= cert.score.lower(SIGMA) < numbers["score"] + 1e-3
     assert numbers["margin"] <= cert.margin.lower(SIGMA) < numbers["margin"] + 1e-3
-    above = [float(value) for value in re.findall(r"and below (-?[\d.]+\d)", text)]
+    above = [float(value) for value in re.findall(r"and at most (-?[\d.]+\d)", text)]
     assert above[0] - 1e-3 < cert.score.upper(SIGMA) <= above[0]
     assert "probability at least 99.9%" in text
     assert "probability at least 99.9999999%" in str(cert.recompute(alpha=1e-9))
+    assert "probability at least 1 - 1e-30" in str(cert.recompute(alpha=1e-30))
 
 
 def test_an_estimate_is_never_called_a_certificate(cert: hf.Certificate) -> None:
@@ -114,6 +115,8 @@ def test_an_estimate_is_never_called_a_certificate(cert: hf.Certificate) -> None
     assert not best.score.guaranteed
     assert "not a certificate" in repr(best.score)
     assert "NOT a certificate" in str(best)
+    assert "probability at least" not in str(best)
+    assert best.recompute(claims=("score",)).abstained
     assert "NOT" not in str(cert)
     assert cert.score.guaranteed
     assert best.score.lower(0.1) >= cert.recompute(method=hf.Naive()).score.lower(0.1)

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 
 import holdfast as hf
 from distributions import DISTRIBUTIONS, Distribution
-from methods import METHODS
+from methods import BANDS, METHODS
 
 RADII = np.array([0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
 TINY = 1e-9
@@ -113,3 +113,27 @@ def test_the_label_is_wrong_at_most_alpha_of_the_time() -> None:
         bound = {int(k): hf.LabelCertificate(int(k), n, 1.0, alpha).probability for k in np.unique(votes)}
         wrong = int(sum(bound[int(k)] > share for k in votes))
         assert consistent(wrong, repeats, alpha)
+
+
+@pytest.mark.parametrize("n", [10, 100, 1_000])
+@pytest.mark.parametrize("alpha", [0.001, 0.05, 0.5])
+@pytest.mark.parametrize("band", BANDS)
+def test_the_band_is_below_the_survival_function_everywhere_at_once(band: str, alpha: float, n: int) -> None:
+    repeats = 20_000 if n < 1_000 else 6_000
+    ordered = np.sort(np.random.default_rng(n).random((repeats, n)), axis=1)
+    lower = BANDS[band].lower(np.arange(n, 0, -1), n, alpha)
+    wrong = int((lower > 1 - ordered).any(axis=1).sum())
+    assert consistent(wrong, repeats, alpha)
+    # A band that never fails wastes samples: on a continuous distribution these are nearly exact.
+    if alpha >= 0.05 and n >= 100:
+        assert wrong > 0.6 * alpha * repeats
+
+
+@pytest.mark.parametrize("band", BANDS)
+def test_the_band_holds_at_atoms_where_many_samples_tie(band: str) -> None:
+    n, alpha, repeats = 50, 0.05, 20_000
+    survival = np.array([1.0, 0.9, 0.7, 0.4])
+    draws = np.random.default_rng(1).multinomial(n, [0.1, 0.2, 0.3, 0.4], size=repeats)
+    counts = np.cumsum(draws[:, ::-1], axis=1)[:, ::-1]
+    lower = BANDS[band].lower(counts.ravel(), n, alpha).reshape(counts.shape)
+    assert consistent(int((lower > survival).any(axis=1).sum()), repeats, alpha)

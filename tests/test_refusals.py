@@ -39,8 +39,9 @@ def test_sigma_must_be_a_positive_number(sigma: Any) -> None:
         ("alpha", float("nan"), "alpha must be in"),
         ("n", 0, "n must be a whole number, at least 1, got 0"),
         ("n", 1e5, "n must be a whole number"),
-        ("n0", 0, "n0 must be a whole number, at least 1, got 0"),
+        ("n0", 0, "n0 must be a whole number, at least 1 and at most 4,194,304, got 0"),
         ("n0", -3, "n0 must be"),
+        ("n0", 2**23, "n0 must be"),
         ("claims", (), "claims must be one or more of label, score, margin"),
         ("claims", ("score", "score"), "each once"),
         ("claims", ("confidence",), "got .*confidence"),
@@ -135,14 +136,14 @@ def test_other_units_are_welcome_when_asked_for_or_when_the_input_is_no_image() 
 @pytest.mark.parametrize(
     ("outputs", "make", "complaint"),
     [
-        ("logits", lambda x: torch.zeros(len(x)), r"shape \(8, classes\) .* got \(8,\).* stack \(0, logit\)"),
+        ("logits", lambda x: torch.zeros(len(x)), r"shape \(16, classes\) .* got \(16,\).* stack \(0, logit\)"),
         ("logits", lambda x: torch.zeros(len(x), 1), "at least 2 classes"),
-        ("logits", lambda x: torch.zeros(len(x), 3, 3), r"got \(8, 3, 3\)"),
+        ("logits", lambda x: torch.zeros(len(x), 3, 3), r"got \(16, 3, 3\)"),
         ("logits", lambda _: torch.zeros(1, 3), r"got \(1, 3\)"),
         ("logits", lambda x: torch.zeros(len(x), 3, dtype=torch.int64), "class indices"),
         ("logits", lambda x: torch.full((len(x), 3), float("nan")), "NaN or infinity"),
         ("logits", lambda x: (torch.zeros(len(x), 3),), "got tuple"),
-        ("logits", lambda x: x @ torch.zeros(7, 2), r"failed on a batch of shape \(8, 1, 6, 6\)"),
+        ("logits", lambda x: x @ torch.zeros(7, 2), r"failed on a batch of shape \(16, 1, 6, 6\)"),
         ("logits", lambda x: torch.full((len(x), 4), 0.25), 'outputs="probabilities"'),
         ("probabilities", lambda x: torch.full((len(x), 4), 0.5), "sum 2.*outputs=.logits."),
         ("probabilities", lambda x: torch.tensor([[1.5, -0.5]]).expand(len(x), 2), "minimum -0.5"),
@@ -211,3 +212,35 @@ def test_curves_refuse_questions_that_make_no_sense() -> None:
         hf.Naive(mean=hf.DKW())  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match="merge only with equal"):
         hf.ScoreSamples([0.5], sigma=0.2).histogram() + hf.ScoreSamples([0.5], sigma=0.3).histogram()  # type: ignore[arg-type]
+
+
+def test_a_network_whose_answer_depends_on_the_rest_of_the_batch_is_refused() -> None:
+    norm = nn.BatchNorm1d(36, track_running_stats=False)
+    net = nn.Sequential(nn.Flatten(), norm, nn.Linear(36, 3))
+    with torch.no_grad():
+        net[2].weight.mul_(5)  # type: ignore[operator]
+    with pytest.raises(hf.ModelError, match="with the other rows of the batch"):
+        hf.SmoothedClassifier(net, 0.2).certify(X, n=200)
+
+
+def test_an_input_that_float32_cannot_hold_is_refused() -> None:
+    flat = nn.Sequential(nn.Linear(1, 2))
+    with pytest.raises(hf.InvalidInput, match="rounded to float32"):
+        hf.SmoothedClassifier(flat, 1.0).certify(np.array([1.7e9 + 63]), n=200)
+    hf.SmoothedClassifier(flat, 1.0).certify(np.array([0.1]), n=200)
+
+
+def test_a_support_far_from_zero_is_refused_because_rounding_would_reach_the_bound() -> None:
+    with pytest.raises(hf.InvalidArgument, match="subtract a constant"):
+        hf.ScoreSamples(np.full(5, 1e6 + 0.5), support=(1e6, 1e6 + 1), sigma=1.0)
+
+
+def test_a_single_claim_may_be_given_as_a_word() -> None:
+    cert = hf.SmoothedClassifier(small_net(), 0.2).certify(X, n=200, claims="score", alpha=np.float64(0.01))
+    assert cert.claims == ("score",)
+    assert "99%" in str(cert)
+
+
+def test_more_votes_than_copies_are_refused() -> None:
+    with pytest.raises(hf.InvalidArgument, match="between 0 and n"):
+        hf.LabelCertificate(11, 10, 1.0, 0.1)

@@ -247,3 +247,16 @@ def test_a_run_is_read_and_reported_without_torch(run: CertifiedRun) -> None:
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_abstention_is_not_right_whatever_the_threshold(tmp_path: Path) -> None:
+    flat = hf.ProbitModel(np.zeros(36), 0.0)
+    data = LabelledInputs("flat", images(4), np.zeros(4, dtype=np.int64), np.arange(4))
+    out = tmp_path / "a"
+    found = execute(
+        SmoothedClassifier(flat, SIGMA, outputs="probabilities"),
+        Plan(data, Settings(n=100, claims=("score", "margin")), out, seed=1),
+    )
+    assert all(entry.certificate.abstained and entry.certificate.predicted == 0 for entry in found)
+    assert found.certified_accuracy("score", radii=[0.0], thresholds=[0.1]).tolist() == [[0.0]]
+    assert not any(row.correct for row in export_log(found, "score").rows)

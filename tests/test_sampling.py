@@ -133,9 +133,10 @@ def test_seeds_are_secret_unless_given_and_recorded_either_way() -> None:
 def test_every_forward_pass_has_the_same_number_of_rows_and_none_has_more_than_asked() -> None:
     net = Recorder(small_net())
     hf.SmoothedClassifier(net, SIGMA, batch=96).certify_many(images(3), n=1_000, n0=50, seed=1)
-    assert set(net.rows[1:]) == {96}
+    assert net.rows[:3] == [16, 8, 8]  # the model is asked first whether it answers each row for itself
+    assert set(net.rows[3:]) == {96}
     # Batches span inputs: three inputs of 50 selection copies take two passes, not three.
-    assert len(net.rows) == 1 + 2 + -(-3_000 // 96)
+    assert len(net.rows) == 3 + 2 + -(-3_000 // 96)
 
 
 def test_memory_does_not_grow_with_n() -> None:
@@ -191,3 +192,10 @@ def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
     target = torch.tensor([0, 1, 2])
     assert Margin()(probabilities, target).tolist() == pytest.approx([0.2, -0.5, -1.0])
     assert PredictionScore()(probabilities, target).tolist() == pytest.approx([0.5, 0.2, 0.0])
+
+
+@pytest.mark.parametrize("sigma", [0.7, 0.25, 0.1, 1 / 3, 1e-3])
+def test_noise_is_never_narrower_than_the_sigma_that_is_certified(sigma: float) -> None:
+    multiplier = Gaussian(sigma).multiplier
+    assert sigma <= multiplier <= sigma * (1 + 1.2e-7)
+    assert float(np.float32(multiplier)) == multiplier

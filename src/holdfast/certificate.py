@@ -12,7 +12,7 @@ from holdfast.drawing import draw_curves, house_style
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.evidence import Evidence
 from holdfast.label import LabelCertificate
-from holdfast.rounding import ceil_decimals, floor_decimals
+from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.validation import Sides, check_alpha, check_sides
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Certificate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "claims", check_claims(self.claims))
-        check_alpha(self.alpha)
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)
 
     @property
@@ -125,13 +125,14 @@ class Certificate:
 
     @cached_property
     def abstained(self) -> bool:
-        """True if no claim certifies the predicted class as the right answer even at x.
+        """True if no claim certifies the predicted class as the winner (of the votes or of the average scores) even at x.
 
         The bounds stay what they are: a certificate of low confidence is still a certificate.
         """
         label = "label" in self.claims and self.label.certified
-        score = "score" in self.claims and self.score.lower(0.0) > 0.5
-        margin = "margin" in self.claims and self.margin.lower(0.0) > 0.0
+        sure = self.method.guaranteed
+        score = sure and "score" in self.claims and self.score.lower(0.0) > 0.5
+        margin = sure and "margin" in self.claims and self.margin.lower(0.0) > 0.0
         return not (label or score or margin)
 
     @property
@@ -159,12 +160,12 @@ class Certificate:
         radius = self.sigma
         said = []
         for name, curve in self.curves.items():
-            said.append(f"the average {name} stays above {floor_decimals(curve.lower(radius), 3)}")
+            said.append(f"the average {name} stays at least {floor_decimals(curve.lower(radius), 3)}")
             if self.sides == "both":
-                said[-1] += f" and below {ceil_decimals(curve.upper(radius), 3)}"
+                said[-1] += f" and at most {ceil_decimals(curve.upper(radius), 3)}"
         sentence = f"{who[0].upper()}{who[1:]}: "
         if said:
-            sentence += f"for every perturbation up to radius {radius:g}, {' and '.join(said)}"
+            sentence += f"for every perturbation up to radius {shortest(radius)}, {' and '.join(said)}"
         if "label" in self.claims:
             sentence += "; " if said else ""
             if self.label.certified:
@@ -174,12 +175,10 @@ class Certificate:
         sentence += "."
         if self.abstained:
             sentence = f"Abstains. {sentence}"
-        promise = "" if self.method.guaranteed else " These are estimates, NOT a certificate."
-        sure = format((1 - Decimal(repr(self.alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
-        return (
-            f"{sentence} All of it holds with probability at least {sure} "
-            f"(n = {self.n:,} noisy copies, sigma = {self.sigma:g}, {self.method.name}).{promise}"
-        )
+        made = f"n = {self.n:,} noisy copies, sigma = {shortest(self.sigma)}, {self.method.name}"
+        if not self.method.guaranteed:
+            return f"{sentence} These are estimates, NOT a certificate ({made})."
+        return f"{sentence} All of it holds with probability at least {_sure(self.alpha)} ({made})."
 
     def __str__(self) -> str:
         return self.describe()
@@ -275,6 +274,13 @@ class Certificate:
         if "label" in self.claims:
             summary["label_radius"] = self.label_radius
         return summary
+
+
+def _sure(alpha: float) -> str:
+    """``1 - alpha``, exactly."""
+    if alpha < 1e-12:
+        return f"1 - {alpha!r}"
+    return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
 
 
 def check_claims(claims: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ from holdfast.scores import ScoreHistogram
 SCORE_UNIT = 2**40
 """Scores are added up as whole multiples of 2^-40, so that sums do not depend on the order of the batches."""
 
+MOST_SELECTION = 2**22
+"""More selection copies than this could overflow the sums."""
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:

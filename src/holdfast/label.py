@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scipy.special import betaincinv, ndtri
 
+from holdfast.errors import InvalidArgument
 from holdfast.rounding import SLACK
 from holdfast.validation import check_alpha, check_count
 
@@ -24,6 +25,10 @@ class LabelCertificate:
     n: int
     sigma: float
     alpha: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.votes <= self.n:
+            raise InvalidArgument(f"votes must be between 0 and n = {self.n}, got {self.votes}")
 
     @property
     def probability(self) -> float:

@@ -43,6 +43,12 @@ def floor_significant(value: float, digits: int) -> float:
     return float(exact.quantize(Decimal(1).scaleb(last), rounding=ROUND_FLOOR))
 
 
+def shortest(value: float) -> str:
+    """A radius, threshold or alpha as it was given, without rounding: the shortest text that reads back as the number."""
+    text = repr(float(value))
+    return text.removesuffix(".0")
+
+
 def _fixed(value: float, decimals: int, rounding: str) -> str:
     exact = Decimal(repr(float(value)))
     if not exact.is_finite():

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificate import CLAIMS, Certificate, Provenance, check_claims
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.evidence import MOST_SELECTION
 from holdfast.feasibility import check_feasible
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
@@ -52,10 +53,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
-        check_count("n0", self.n0)
-        check_alpha(self.alpha)
+        check_count("n0", self.n0, at_most=MOST_SELECTION)
         sides = check_sides(self.sides)
         claims = check_claims(self.claims)
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        object.__setattr__(self, "claims", claims)
         if not isinstance(self.method, Method):
             raise InvalidArgument(
                 f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
@@ -218,7 +220,7 @@ class SmoothedClassifier:
                     noise=Gaussian.name(device),
                     model=self._model.name,
                     device=str(device),
-                    precision="float32",
+                    precision=self._model.precision,
                     version=installed_version(),
                     seconds=seconds,
                 ),
@@ -233,13 +235,15 @@ class SmoothedClassifier:
             for position in range(1, len(xs)):
                 self._checked(xs, position, first.shape)
         generator = torch.Generator().manual_seed(0)
-        copies = first + self.sigma * torch.randn(_SMALLEST_BATCH, *first.shape, generator=generator)
-        check_model(self._model, copies.to(self._model.device))
+        noise = torch.randn(2 * _SMALLEST_BATCH, *first.shape, generator=generator)
+        check_model(self._model, (first + self.sigma * noise).to(self._model.device))
         return first.shape
 
     def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
         item = xs[position]
-        checked = as_input(item[0] if isinstance(item, tuple) else item, self._kind, what=f"input {position}")
+        checked = as_input(
+            item[0] if isinstance(item, tuple) else item, self._kind, self.sigma, what=f"input {position}"
+        )
         if shape is not None and checked.shape != shape:
             raise InvalidInput(
                 f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(shape)}; they must agree"

@@ -12,6 +12,8 @@ from holdfast.errors import InvalidArgument
 
 Sides = Literal["lower", "both"]
 
+_FARTHEST_SUPPORT = 1e3
+
 
 def check_sigma(sigma: float) -> float:
     """Return sigma if it is a positive finite number."""
@@ -32,10 +34,11 @@ def check_alpha(alpha: float) -> float:
     return float(alpha)
 
 
-def check_count(name: str, value: int, *, at_least: int = 1) -> int:
-    """Return a whole number that is at least ``at_least``."""
-    if not _is_whole(value) or value < at_least:
-        raise InvalidArgument(f"{name} must be a whole number, at least {at_least}, got {value!r}")
+def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
+    """Return a whole number that is at least ``at_least``, and at most ``at_most`` if there is such a limit."""
+    if not _is_whole(value) or value < at_least or (at_most is not None and value > at_most):
+        limit = "" if at_most is None else f" and at most {at_most:,}"
+        raise InvalidArgument(f"{name} must be a whole number, at least {at_least}{limit}, got {value!r}")
     return int(value)
 
 
@@ -44,6 +47,11 @@ def check_support(support: Sequence[float]) -> tuple[float, float]:
     low, high = (float(support[0]), float(support[1])) if len(support) == 2 else (math.nan, math.nan)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidArgument(f"support must be a pair (a, b) of finite numbers with a < b, got {support!r}")
+    if max(abs(low), abs(high)) > _FARTHEST_SUPPORT * (high - low):
+        raise InvalidArgument(
+            f"support must not lie more than {_FARTHEST_SUPPORT:g} times its width from zero, or rounding would reach the bound, "
+            f"got {support!r}; subtract a constant from the scores first"
+        )
     return low, high
 
 

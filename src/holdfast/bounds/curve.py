@@ -68,8 +68,8 @@ class Curve:
     ) -> float | NDArray[np.float64]:
         """The largest radius with ``lower(radius) >= at_least``, or with ``upper(radius) <= at_most``.
 
-        0.0 when the bound does not hold even at x, infinity when it holds everywhere. Rounded down, to within
-        1e-9 sigma; ``lower`` at the returned radius is still at least ``at_least``. Arrays of thresholds are welcome.
+        0.0 also when the bound does not hold even at x (``lower(0.0)`` tells), infinity when it holds everywhere.
+        Rounded down, to within 1e-9 sigma; at a positive radius returned the bound still passes. Arrays are welcome.
         """
         if (at_least is None) == (at_most is None):
             raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")

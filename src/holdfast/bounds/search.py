@@ -15,8 +15,8 @@ _FARTHEST = 64.0
 def largest_radius(value: Callable[[NDArray[np.float64]], NDArray[np.float64]], threshold: float) -> float:
     """The largest r with ``value(r) >= threshold`` for a decreasing ``value``, to within 1e-9 below.
 
-    The number returned was itself evaluated and passed, so rounding can only make it smaller. 0.0 if not even r = 0
-    passes; infinity if r = 64 does, where every probability below ``1 - 1e-15`` has been moved to nothing.
+    A positive number returned was itself evaluated and passed, so rounding can only make it smaller. 0.0 if not even
+    r = 0 passes; infinity if r = 64 does, where every probability below ``1 - 1e-15`` has been moved to nothing.
 
     Source:
         Kumar et al. 2020, section 3.2, "Computing the certified radius" (binary search).

@@ -60,6 +60,10 @@ def demo(
     for title, entry in examples.items():
         console.print(f"  {title} (image {entry.index}, label {names[entry.label]}):")
         console.print(Padding(entry.certificate.describe(names[entry.certificate.predicted]), (0, 0, 0, 4)))
+    console.print(
+        f"  (Each promise is that certificate's own; these three were picked out of {len(run)} for being extreme.)",
+        style="dim",
+    )
     positions = {int(index): position for position, index in enumerate(chosen.indices)}
     images = [chosen.image(positions[entry.index]) for entry in examples.values()]
     written = write_figures([run], Question(), target / "figures")

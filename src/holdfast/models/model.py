@@ -5,9 +5,16 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+TOLERANCE = 1e-3
+"""How far a row of probabilities may be from summing to one."""
+
 
 class Model(ABC):
-    """Maps a batch (n, ...) to probabilities (n, classes) in float32, on one device."""
+    """Maps a batch (n, ...) to probabilities (n, classes) in float32, on one device.
+
+    Requires:
+        A row's answer depends on that row alone: noisy copies are independent samples only then.
+    """
 
     @property
     @abstractmethod
@@ -18,6 +25,11 @@ class Model(ABC):
     @abstractmethod
     def device(self) -> torch.device:
         """Where batches must live."""
+
+    @property
+    @abstractmethod
+    def precision(self) -> str:
+        """The arithmetic of the forward passes; the certificate is about the network at that precision."""
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
-from holdfast.models.model import Model
+from holdfast.models.model import TOLERANCE, Model
 
 Outputs = Literal["logits", "probabilities"]
-TOLERANCE = 1e-3
+_SAME = 1e-2
 
 
 class TorchModel(Model):
@@ -44,9 +44,14 @@ class TorchModel(Model):
         """Where the module's parameters are."""
         return self._device
 
+    @property
+    def precision(self) -> str:
+        """float32 throughout: TensorFloat-32 is switched off while sampling."""
+        return "float32"
+
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
-        with torch.inference_mode(), evaluating(self._net):
+        with torch.inference_mode(), evaluating(self._net), ieee_float32():
             answer: Tensor = self._net(batch).float()
             return answer.softmax(1) if self._softmax else answer
 
@@ -82,7 +87,21 @@ class TorchModel(Model):
                 f"expected probabilities that are nonnegative and sum to one, got a row with minimum {row.min().item():.4g} and sum "
                 f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
             )
-        return ""
+        return self._company(batch)
+
+    def _company(self, batch: Tensor) -> str:
+        """Ask again with half of the rows in other places and among others; a row's answer must not change."""
+        rows, strangers = batch.chunk(2)
+        half = len(rows) // 2
+        first = self.probabilities(rows)[:half]
+        again = self.probabilities(torch.cat((strangers[half:], rows[:half].flip(0))))[-half:].flip(0)
+        change = float((first - again).abs().max())
+        if change <= _SAME:
+            return ""
+        return (
+            f"the answer to one row changes by {change:.2g} with the other rows of the batch (or from call to call), so noisy copies "
+            f"would not be independent samples; give batch normalisation running statistics, and take randomness out"
+        )
 
 
 def resolve_device(device: str | torch.device | None, net: nn.Module | None = None) -> torch.device:
@@ -99,6 +118,18 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use --device cpu")
     return found
+
+
+@contextmanager
+def ieee_float32() -> Iterator[None]:
+    """Plain float32 on GPUs for a while, instead of TensorFloat-32, then the user's settings again."""
+    conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul  # type: ignore[attr-defined]
+    before = conv.fp32_precision, matmul.fp32_precision
+    conv.fp32_precision = matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        conv.fp32_precision, matmul.fp32_precision = before
 
 
 @contextmanager

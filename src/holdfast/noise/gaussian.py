@@ -47,6 +47,12 @@ class Gaussian:
     def __post_init__(self) -> None:
         check_sigma(self.sigma)
 
+    @property
+    def multiplier(self) -> float:
+        """Sigma as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare."""
+        near = np.float32(self.sigma)
+        return float(near if float(near) >= self.sigma else np.nextafter(near, np.float32(np.inf)))
+
     @staticmethod
     def name(device: torch.device) -> str:
         """Which generator draws on this device; recorded, since another would draw other copies."""

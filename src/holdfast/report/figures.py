@@ -11,6 +11,7 @@ from holdfast.bounds.named import method_named
 from holdfast.drawing import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question
 from holdfast.report.text import method_title
+from holdfast.rounding import shortest
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
 
@@ -37,7 +38,10 @@ def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list
 
 
 def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "Figure":
-    """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run."""
+    """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run.
+
+    Between two radii the line has the value of the larger one: no point of it claims more than was certified.
+    """
     from matplotlib.figure import Figure
 
     with house_style():
@@ -107,16 +111,17 @@ def _draw_run(axes: "Axes", run: Run, measure: str, question: Question) -> None:
     for method, line in zip(question.methods_for(run, measure), _LINES, strict=False):
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
         for colour, values in zip(PALETTE, table, strict=False):
-            axes.plot(radii, values, line, color=colour, marker=marker, markersize=3)
+            axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
     name = run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
-    axes.set_title(name if run.sigma is None else f"{name}\nsigma = {run.sigma:g}", fontsize=10)
+    axes.set_title(name if run.sigma is None else f"{name}\nsigma = {shortest(run.sigma)}", fontsize=10)
     _frame(axes, radii)
 
 
 def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     for colour, run in zip(PALETTE, runs, strict=False):
         radii = _axis(run, question)
-        axes.plot(radii, run.certified_accuracy("label", radii=radii)[0], color=colour, label=run.path.name)
+        values = run.certified_accuracy("label", radii=radii)[0]
+        axes.plot(radii, values, color=colour, label=run.path.name, drawstyle="steps-pre")
         _frame(axes, radii)
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
@@ -128,7 +133,7 @@ def _legend(figure: "Figure", runs: Sequence[Run], measure: str, question: Quest
 
     sign = {"score": "score", "margin": "margin"}[measure]
     colours = [
-        Line2D([], [], color=colour, label=f"{sign} > {threshold:g}")
+        Line2D([], [], color=colour, label=f"{sign} > {shortest(threshold)}")
         for colour, threshold in zip(PALETTE, question.thresholds_for(measure), strict=False)
     ]
     methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
-from holdfast.rounding import floor_decimals
+from holdfast.rounding import floor_decimals, shortest
 from holdfast.runs.run import LABEL_METHOD, Run
 
 _NAMES = {
@@ -32,7 +32,7 @@ def accuracy_table(run: Run, question: Question) -> RenderableType:
     table.add_column("certified", no_wrap=True)
     table.add_column("within radius", no_wrap=True)
     for radius in question.radii_for(run):
-        table.add_column(f"{radius:g}", justify="right")
+        table.add_column(shortest(radius), justify="right")
     rows = sorted(accuracy_rows(run, question), key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0))
     claim = ""
     for row in rows:
@@ -41,7 +41,9 @@ def accuracy_table(run: Run, question: Question) -> RenderableType:
         first = claim != _claim(row)
         claim = _claim(row)
         table.add_row(claim if first else "", method_title(row.method), *(_percent(value) for value in row.values))
-    notes = ["Inputs (%) that are classified right and certified so for every perturbation within the radius."]
+    notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
+    if run.radii is not None:
+        notes.append("Published bounds, which their authors rounded to nearest.")
     if not all(row.guaranteed for row in rows):
         notes.append("* an estimate for comparison, not a certificate")
     return Group(Text(_headline(run), style="bold"), table, *(Text(note, style="dim") for note in notes))
@@ -55,7 +57,7 @@ def print_report(runs: Sequence[Run], question: Question, console: Console) -> N
 
 
 def _claim(row: AccuracyRow) -> str:
-    return "label" if row.threshold is None else f"{row.measure} > {row.threshold:g}"
+    return "label" if row.threshold is None else f"{row.measure} > {shortest(row.threshold)}"
 
 
 def _percent(share: float) -> str:
@@ -72,10 +74,10 @@ def _headline(run: Run) -> str:
     if config.get("data"):
         said.append(str(config["data"]))
     if run.sigma is not None:
-        said.append(f"sigma {run.sigma:g}")
+        said.append(f"sigma {shortest(run.sigma)}")
     if "n" in config:
         said.append(f"n {config['n']:,}")
     if "alpha" in config:
-        said.append(f"alpha {config['alpha']:g}")
-    said.append(f"accuracy {_percent(float(run.correct.mean()))}%")
+        said.append(f"alpha {shortest(config['alpha'])}")
+    said.append(f"right {_percent(float(run.correct.mean()))}%")
     return ", ".join(said)

@@ -44,8 +44,9 @@ class CertifiedRun(Run):
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
-        """Whether the predicted class is the label."""
-        return np.array([entry.certificate.predicted == entry.label for entry in self.entries], dtype=np.bool_)
+        """Whether the predicted class is the label, and certified at the input itself."""
+        answers = [-1 if entry.certificate.abstained else entry.certificate.predicted for entry in self.entries]
+        return np.equal(answers, [entry.label for entry in self.entries], dtype=np.bool_)
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ class Run(ABC):
     @property
     @abstractmethod
     def correct(self) -> NDArray[np.bool_]:
-        """For each input, whether the predicted class is its label."""
+        """For each input, whether the answer is its label; an abstention is not an answer."""
 
     @property
     def radii(self) -> tuple[float, ...] | None:

@@ -11,6 +11,7 @@ from holdfast.errors import InvalidArgument, InvalidInput
 
 Kind = Literal["auto", "images", "any"]
 _FAR = 0.5
+_LARGEST_SHIFT = 1e-3
 
 
 def check_kind(kind: str) -> None:
@@ -19,8 +20,8 @@ def check_kind(kind: str) -> None:
         raise InvalidArgument(f'inputs must be "auto", "images" or "any", got {kind!r}')
 
 
-def as_input(x: Tensor | NDArray[np.generic], kind: str, *, what: str = "the input") -> Tensor:
-    """One input as a float32 tensor on the CPU, checked."""
+def as_input(x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: str = "the input") -> Tensor:
+    """One input as a float32 tensor on the CPU, checked; the certificate's ball is centred there."""
     if isinstance(x, np.ndarray):
         x = torch.from_numpy(np.ascontiguousarray(x))
     if not isinstance(x, Tensor):
@@ -31,10 +32,17 @@ def as_input(x: Tensor | NDArray[np.generic], kind: str, *, what: str = "the inp
         )
     if x.numel() == 0:
         raise InvalidInput(f"{what} is empty: it has shape {tuple(x.shape)}")
-    x = x.detach().to("cpu", torch.float32).contiguous()
-    bad = int((~torch.isfinite(x)).sum())
+    given = x.detach().to("cpu", torch.float64)
+    bad = int((~torch.isfinite(given)).sum())
     if bad:
         raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {x.numel()} places")
+    x = given.to(torch.float32).contiguous()
+    shift = float((given - x.double()).norm())
+    if not shift <= _LARGEST_SHIFT * sigma:
+        raise InvalidInput(
+            f"{what} moves by {shift:.3g} when rounded to float32, which is not small beside sigma = {sigma:g}; "
+            f"centre and scale its features first, so that sigma is not lost in their size"
+        )
     image = kind == "images" or (kind == "auto" and x.ndim == 3 and x.shape[0] in (1, 3))
     low, high = float(x.min()), float(x.max())
     if image and (low < -_FAR or high > 1 + _FAR):

@@ -13,13 +13,12 @@ from holdfast.errors import ModelError
 from holdfast.evidence import SCORE_UNIT, Evidence, Selection
 from holdfast.grid import Grid
 from holdfast.measures import Margin, Measure, PredictionScore
-from holdfast.models import Model
+from holdfast.models.model import TOLERANCE, Model
 from holdfast.noise import BlockKey, Gaussian, Stage
 from holdfast.sampling.engine import Engine, OnCopies, Task
 from holdfast.scores import ScoreHistogram
 
 _LOOKAHEAD = 3
-_SUM_TOLERANCE = 1e-2
 
 
 class _Piece(NamedTuple):
@@ -92,7 +91,7 @@ class LocalEngine(Engine):
             while taken < piece.rows:
                 rows = min(piece.rows - taken, self.batch - filled)
                 part = buffer[filled : filled + rows]
-                torch.add(inputs[piece.slot], block[taken : taken + rows], alpha=self.noise.sigma, out=part)
+                torch.add(inputs[piece.slot], block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
                 slots[filled : filled + rows] = piece.slot
                 taken += rows
                 filled += rows
@@ -168,7 +167,7 @@ class _Health:
 
     def check(self, model: Model) -> None:
         """Refuse to make anything of a sample with bad rows in it."""
-        if self._worst is None or float(self._worst) <= _SUM_TOLERANCE:
+        if self._worst is None or float(self._worst) <= TOLERANCE:
             return
         raise ModelError(
             f"the model {model.name} returned NaN, infinity, or rows that are not probabilities for some noisy copies "
