@@ -7,7 +7,7 @@ up serves upper bounds the same way.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,10 @@ class Grid:
     support: tuple[float, float]
     bins: int = DEFAULT_BINS
 
-    @cached_property
+    @property
     def edges(self) -> NDArray[np.float64]:
         """The edges, ascending; the last one is a bin of its own, for scores equal to ``b``."""
-        a, b = self.support
-        u = np.sin(np.pi * np.arange(self.bins + 1) / (2 * self.bins)) ** 2
-        edges = (a + (b - a) * u).astype(np.float32).astype(np.float64)
-        edges[0], edges[-1] = a, b
-        return np.clip(edges, a, b)
+        return _edges(*self.support, self.bins)
 
     @property
     def size(self) -> int:
@@ -52,3 +48,13 @@ class Grid:
     def round_up(self, counters: NDArray[np.int64]) -> NDArray[np.float64]:
         """A score that no value counted there is above."""
         return self.edges[np.minimum(counters + 1, self.bins)]
+
+
+@lru_cache(maxsize=64)
+def _edges(a: float, b: float, bins: int) -> NDArray[np.float64]:
+    u = np.sin(np.pi * np.arange(bins + 1) / (2 * bins)) ** 2
+    edges = (a + (b - a) * u).astype(np.float32).astype(np.float64)
+    edges[0], edges[-1] = a, b
+    edges = np.clip(edges, a, b)
+    edges.flags.writeable = False
+    return edges

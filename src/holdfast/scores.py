@@ -37,7 +37,7 @@ class Exceedances:
     @property
     def mean(self) -> float:
         """The sample mean, as the area under the empirical survival function."""
-        return self.support[0] + float(np.dot(self.widths, self.counts / self.n))
+        return self.support[0] + float(np.sum(self.widths * self.counts)) / self.n
 
 
 class Scores(ABC):

@@ -17,9 +17,9 @@ from holdfast.evidence import MOST_SELECTION
 from holdfast.feasibility import check_feasible
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
-from holdfast.sampling import Engine, LocalEngine, OnCopies, Task
+from holdfast.progress import OnDone, progress_bar
+from holdfast.sampling import Engine, LocalEngine, Task
 from holdfast.sampling.inputs import as_input, check_kind
-from holdfast.sampling.progress import progress_bar
 from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
 from holdfast.version import installed_version
 
@@ -194,7 +194,7 @@ class SmoothedClassifier:
         indices: Sequence[int],
         settings: Settings,
         seed: int,
-        on_copies: OnCopies,
+        on_copies: OnDone,
     ) -> Iterator[Certificate]:
         began = time.monotonic()
         keyed = list(zip(indices, inputs, strict=True))

@@ -64,7 +64,8 @@ def _merge(weights: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[NDArra
     ascending_p, ascending_w = p[::-1], weights[::-1]
     certain = int(np.searchsorted(ascending_p, 1.0))
     cuts = np.searchsorted(ascending_p[:certain], _levels())
-    starts = np.unique(np.concatenate(([0], cuts[cuts < certain])))
+    cuts = np.concatenate(([0], cuts[cuts < certain]))
+    starts = cuts[np.diff(cuts, prepend=-1) > 0]
     w = np.add.reduceat(ascending_w[:certain], starts)
     average = probability_down(np.add.reduceat(ascending_w[:certain] * ascending_p[:certain], starts) / w)
     rest = float(ascending_w[certain:].sum())

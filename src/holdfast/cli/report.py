@@ -24,7 +24,8 @@ def report(
 ) -> None:
     """Certified accuracy by radius and threshold; needs neither the model nor torch."""
     from holdfast.bounds.named import method_named
-    from holdfast.report.accuracy import Question, as_json, check_runs
+    from holdfast.progress import progress_bar
+    from holdfast.report.accuracy import Question, as_json, check_runs, work
     from holdfast.report.figures import write_figures
     from holdfast.report.text import print_report
     from holdfast.runs.run import Run
@@ -40,10 +41,15 @@ def report(
     question = Question(asked, numbers(threshold, "--threshold"), chosen)
     opened = [Run.open(path) for path in runs]
     check_runs(opened)
+    needed = work(opened, question)
     if format_ == "json":
-        typer.echo(json.dumps(as_json(opened, question), indent=2))
+        with progress_bar("reporting", needed, unit="bounds") as on_inputs:
+            document = as_json(opened, question, on_inputs=on_inputs)
+        typer.echo(json.dumps(document, indent=2))
         return
     console = Console(highlight=False)
-    print_report(opened, question, console)
-    for path in write_figures(opened, question, figures or runs[0] / "figures"):
+    with progress_bar("reporting", 2 * needed, unit="bounds") as on_inputs:
+        print_report(opened, question, console, on_inputs=on_inputs)
+        written = write_figures(opened, question, figures or runs[0] / "figures", on_inputs=on_inputs)
+    for path in written:
         console.print(f"figure: {path}", soft_wrap=True)

@@ -28,7 +28,7 @@ def train(
 
     from holdfast.errors import CheckpointError, InvalidArgument
     from holdfast.models import resolve_device
-    from holdfast.sampling.progress import progress_bar
+    from holdfast.progress import progress_bar
     from holdfast.train.loop import Epoch, Recipe, architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.version import installed_version

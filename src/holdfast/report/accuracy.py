@@ -1,6 +1,6 @@
 """Certified accuracy of runs, as a table of numbers that text, JSON and figures share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from holdfast.bounds.named import method_named
 from holdfast.errors import InvalidArgument
+from holdfast.progress import OnDone, unseen
 from holdfast.runs.run import LABEL_METHOD, Run
 
 DEFAULT_THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
@@ -52,7 +53,7 @@ class Question:
         return self.methods if self.methods is not None else run.methods(measure)
 
 
-def accuracy_rows(run: Run, question: Question) -> Iterable[AccuracyRow]:
+def accuracy_rows(run: Run, question: Question, *, on_inputs: OnDone = unseen) -> Iterator[AccuracyRow]:
     """The table of one run."""
     radii = question.radii_for(run)
     at = np.array(radii)
@@ -65,12 +66,13 @@ def accuracy_rows(run: Run, question: Question) -> Iterable[AccuracyRow]:
         thresholds = question.thresholds_for(measure)
         for method in question.methods_for(run, measure):
             table = run.certified_accuracy(measure, radii=at, thresholds=thresholds, method=method)
+            on_inputs(len(run))
             guaranteed = method_named(method).guaranteed
             for threshold, values in zip(thresholds, table, strict=True):
                 yield AccuracyRow(name, measure, method, guaranteed, threshold, radii, tuple(values.tolist()))
 
 
-def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
+def as_json(runs: Sequence[Run], question: Question, *, on_inputs: OnDone = unseen) -> dict[str, Any]:
     """The report for programs; ``certified_accuracy`` has one entry per measure, method, threshold and radius."""
     return {
         "runs": [
@@ -93,13 +95,23 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
                         "radius": radius,
                         "value": value,
                     }
-                    for row in accuracy_rows(run, question)
+                    for row in accuracy_rows(run, question, on_inputs=on_inputs)
                     for radius, value in zip(row.radii, row.values, strict=True)
                 ],
             }
             for run in runs
         ]
     }
+
+
+def work(runs: Sequence[Run], question: Question) -> int:
+    """How many inputs' bounds one table of all runs takes, for a progress bar."""
+    return sum(
+        len(run) * len(question.methods_for(run, measure))
+        for run in runs
+        for measure in run.measures
+        if measure != "label"
+    )
 
 
 def check_runs(runs: Sequence[Run]) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds.named import method_named
 from holdfast.drawing import PALETTE, draw_curves, house_style
+from holdfast.progress import OnDone, unseen
 from holdfast.report.accuracy import Question
 from holdfast.report.text import method_title
 from holdfast.rounding import shortest
@@ -24,7 +25,7 @@ _POINTS = 49
 _LONGEST = 40
 
 
-def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
+def write_figures(runs: Sequence[Run], question: Question, folder: Path, *, on_inputs: OnDone = unseen) -> list[Path]:
     """One figure per measure, all runs in it; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -32,12 +33,12 @@ def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list
         having = [run for run in runs if measure in run.measures]
         if having:
             path = folder / f"certified_accuracy_{measure}.png"
-            _save(accuracy_figure(having, measure, question), path)
+            _save(accuracy_figure(having, measure, question, on_inputs=on_inputs), path)
             written.append(path)
     return written
 
 
-def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "Figure":
+def accuracy_figure(runs: Sequence[Run], measure: str, question: Question, *, on_inputs: OnDone = unseen) -> "Figure":
     """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run.
 
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
@@ -52,7 +53,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
         panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
         for axes, run in zip(panels.ravel(), runs, strict=True):
-            _draw_run(axes, run, measure, question)
+            _draw_run(axes, run, measure, question, on_inputs)
         panels.ravel()[0].set_ylabel("certified accuracy")
         _legend(figure, runs, measure, question)
         return figure
@@ -104,12 +105,13 @@ def _axis(run: Run, question: Question) -> NDArray[np.float64]:
     return np.linspace(0.0, max(question.radii_for(run)) or 1.0, _POINTS)
 
 
-def _draw_run(axes: "Axes", run: Run, measure: str, question: Question) -> None:
+def _draw_run(axes: "Axes", run: Run, measure: str, question: Question, on_inputs: OnDone) -> None:
     radii = _axis(run, question)
     thresholds = question.thresholds_for(measure)
     marker = "o" if run.radii is not None else None
     for method, line in zip(question.methods_for(run, measure), _LINES, strict=False):
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
+        on_inputs(len(run))
         for colour, values in zip(PALETTE, table, strict=False):
             axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
     name = run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."

@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.progress import OnDone, unseen
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
 from holdfast.rounding import floor_decimals, shortest
 from holdfast.runs.run import LABEL_METHOD, Run
@@ -26,14 +27,17 @@ def method_title(method: str) -> str:
     return _NAMES.get(method, method)
 
 
-def accuracy_table(run: Run, question: Question) -> RenderableType:
+def accuracy_table(run: Run, question: Question, *, on_inputs: OnDone = unseen) -> RenderableType:
     """Certified accuracy by radius, one line for each measure, threshold and method."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("certified", no_wrap=True)
     table.add_column("within radius", no_wrap=True)
     for radius in question.radii_for(run):
         table.add_column(shortest(radius), justify="right")
-    rows = sorted(accuracy_rows(run, question), key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0))
+    rows = sorted(
+        accuracy_rows(run, question, on_inputs=on_inputs),
+        key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0),
+    )
     claim = ""
     for row in rows:
         if claim and claim != _claim(row):
@@ -49,10 +53,10 @@ def accuracy_table(run: Run, question: Question) -> RenderableType:
     return Group(Text(_headline(run), style="bold"), table, *(Text(note, style="dim") for note in notes))
 
 
-def print_report(runs: Sequence[Run], question: Question, console: Console) -> None:
+def print_report(runs: Sequence[Run], question: Question, console: Console, *, on_inputs: OnDone = unseen) -> None:
     """All runs, one table each."""
     for run in runs:
-        console.print(accuracy_table(run, question))
+        console.print(accuracy_table(run, question, on_inputs=on_inputs))
         console.print()
 
 

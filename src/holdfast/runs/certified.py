@@ -21,6 +21,7 @@ class CertifiedRun(Run):
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._folder = folder
+        self._curves: dict[tuple[str, str], Curves] = {}
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -55,9 +56,13 @@ class CertifiedRun(Run):
         return np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
 
     def curves(self, measure: str, method: str) -> Curves:
-        """One curve per input, at the share of alpha that the measure has on the certificate."""
-        chosen = method_named(method)
-        return Curves([getattr(entry.certificate.recompute(method=chosen), measure) for entry in self.entries])
+        """One curve per input, at the share of alpha that the measure has on the certificate; computed once."""
+        if (measure, method) not in self._curves:
+            chosen = method_named(method)
+            self._curves[measure, method] = Curves(
+                [getattr(entry.certificate.recompute(method=chosen), measure) for entry in self.entries]
+            )
+        return self._curves[measure, method]
 
     def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Computed from the stored counts."""

@@ -1,12 +1,14 @@
 """Certificates as Parquet: one row an input, with the counts from which every bound can be computed again."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from holdfast.bounds.named import method_named
 from holdfast.certificate import Certificate, Provenance
@@ -54,9 +56,10 @@ def bytes_per_entry(n: int) -> int:
     return 2_000 + 2 * 6 * min(n, 16_385)
 
 
-def write_part(folder: RunFolder, number: int, entries: Iterable[Entry]) -> None:
+def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None:
     """Write a few entries as the next part."""
-    table = pa.Table.from_pylist([_row(entry) for entry in entries], schema=_SCHEMA)
+    columns = _columns(entries)
+    table = pa.Table.from_arrays([columns[field.name] for field in _SCHEMA], schema=_SCHEMA)
     folder.write(f"{_PARTS}/part-{number:05d}.parquet", lambda path: pq.write_table(table, path, compression="zstd"))
 
 
@@ -67,35 +70,56 @@ def read_entries(folder: RunFolder) -> Iterator[Entry]:
         yield _entry(row, config)
 
 
+def _columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
+    certificates = [entry.certificate for entry in entries]
+    evidence = [certificate.evidence for certificate in certificates]
+
+    def if_claimed(claim: str, value: Callable[[Certificate], float]) -> list[float | None]:
+        return [value(certificate) if claim in certificate.claims else None for certificate in certificates]
+
+    plain: dict[str, list[Any]] = {
+        "index": [entry.index for entry in entries],
+        "label": [entry.label for entry in entries],
+        "predicted": [certificate.predicted for certificate in certificates],
+        "abstained": [certificate.abstained for certificate in certificates],
+        "n": [certificate.n for certificate in certificates],
+        "votes": [each.votes for each in evidence],
+        "label_radius": if_claimed("label", lambda certificate: certificate.label_radius),
+        "score_lower_at_0": if_claimed("score", lambda certificate: certificate.score.lower(0.0)),
+        "margin_lower_at_0": if_claimed("margin", lambda certificate: certificate.margin.lower(0.0)),
+        "bins": [each.score.grid.bins for each in evidence],
+        "seconds": [certificate.provenance.seconds for certificate in certificates],
+    }
+    columns = {name: pa.array(values, type=_SCHEMA.field(name).type) for name, values in plain.items()}
+    for name, histograms in {
+        "score": [each.score for each in evidence],
+        "margin": [each.margin for each in evidence],
+    }.items():
+        columns[f"{name}_counters"] = _ragged([each.occupied for each in histograms], np.int32)
+        columns[f"{name}_counts"] = _ragged([each.counts[each.occupied] for each in histograms], np.int64)
+    return columns
+
+
+def _ragged(rows: Sequence[NDArray[np.int64]], dtype: type[np.integer[Any]]) -> pa.ListArray:
+    offsets = np.concatenate(([0], np.cumsum([row.size for row in rows]))).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(rows).astype(dtype)))
+
+
 def _rows(parts: Path) -> Iterator[Mapping[str, Any]]:
     for path in sorted(parts.glob("part-*.parquet")):
         try:
-            yield from pq.read_table(path, schema=_SCHEMA).to_pylist()
+            table = pq.read_table(path, schema=_SCHEMA)
         except (pa.ArrowException, OSError) as error:
             raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    certificate, evidence = entry.certificate, entry.certificate.evidence
-    score, margin = evidence.score, evidence.margin
-    claims = certificate.claims
-    return {
-        "index": entry.index,
-        "label": entry.label,
-        "predicted": certificate.predicted,
-        "abstained": certificate.abstained,
-        "n": certificate.n,
-        "votes": evidence.votes,
-        "label_radius": certificate.label_radius if "label" in claims else None,
-        "score_lower_at_0": certificate.score.lower(0.0) if "score" in claims else None,
-        "margin_lower_at_0": certificate.margin.lower(0.0) if "margin" in claims else None,
-        "bins": score.grid.bins,
-        "score_counters": score.occupied,
-        "score_counts": score.counts[score.occupied],
-        "margin_counters": margin.occupied,
-        "margin_counts": margin.counts[margin.occupied],
-        "seconds": certificate.provenance.seconds,
-    }
+        # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        lists = {name: column for name, column in columns.items() if pa.types.is_list(column.type)}
+        plain = {name: column.to_pylist() for name, column in columns.items() if name not in lists}
+        for row in range(len(table)):
+            yield {
+                **{name: values[row] for name, values in plain.items()},
+                **{name: column[row].values.to_numpy() for name, column in lists.items()},
+            }
 
 
 def _entry(row: Mapping[str, Any], config: Mapping[str, Any]) -> Entry:

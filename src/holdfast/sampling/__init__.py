@@ -1,6 +1,6 @@
 """Sampling: from a model and inputs to counts of scores."""
 
-from holdfast.sampling.engine import Engine, OnCopies, Task
+from holdfast.sampling.engine import Engine, Task
 from holdfast.sampling.local import LocalEngine
 
-__all__ = ["Engine", "LocalEngine", "OnCopies", "Task"]
+__all__ = ["Engine", "LocalEngine", "Task"]

@@ -6,14 +6,13 @@ any order, more than once if a machine is lost, and merged.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from holdfast.evidence import Evidence, Selection
-
-OnCopies = Callable[[int], None]
+from holdfast.progress import OnDone
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +30,9 @@ class Engine(ABC):
     """Runs tasks. One result per task, in the tasks' order."""
 
     @abstractmethod
-    def select(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Selection]:
+    def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
         """Average scores of all classes, over selection noise; ``target`` plays no role."""
 
     @abstractmethod
-    def estimate(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Evidence]:
+    def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """Votes, scores and margins of each task's target class, over estimation noise."""

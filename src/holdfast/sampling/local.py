@@ -15,7 +15,8 @@ from holdfast.grid import Grid
 from holdfast.measures import Margin, Measure, PredictionScore
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.noise import BlockKey, Gaussian, Stage
-from holdfast.sampling.engine import Engine, OnCopies, Task
+from holdfast.progress import OnDone
+from holdfast.sampling.engine import Engine, Task
 from holdfast.scores import ScoreHistogram
 
 _LOOKAHEAD = 3
@@ -42,7 +43,7 @@ class LocalEngine(Engine):
     seed: int
     batch: int
 
-    def select(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Selection]:
+    def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
         """Sum scores as whole numbers, so that the order of batches cannot matter."""
         sums: Tensor | None = None
         health = _Health()
@@ -57,7 +58,7 @@ class LocalEngine(Engine):
         assert sums is not None
         return [Selection(task.stop - task.start, row) for task, row in zip(tasks, sums.cpu().numpy(), strict=True)]
 
-    def estimate(self, tasks: Sequence[Task], *, on_copies: OnCopies) -> list[Evidence]:
+    def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """One pass for label, score and margin; only counts are kept."""
         device = self.model.device
         targets = torch.tensor([task.target for task in tasks], device=device)
@@ -135,7 +136,7 @@ class _Counters:
     def __init__(self, measure: Measure, tasks: int, device: torch.device) -> None:
         self._measure = measure
         self._grid = Grid(measure.support)
-        self._edges = torch.from_numpy(self._grid.edges).float().to(device)
+        self._edges = torch.tensor(self._grid.edges, dtype=torch.float32, device=device)
         self._counts = torch.zeros(tasks * self._grid.size, dtype=torch.int64, device=device)
 
     def add(self, probabilities: Tensor, targets: Tensor, slots: Tensor) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from holdfast.errors import InvalidArgument
+from holdfast.progress import OnDone, unseen
 from holdfast.validation import check_count, check_sigma
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledInputs
@@ -61,7 +62,7 @@ def train(
     recipe: Recipe,
     *,
     device: torch.device,
-    on_step: Callable[[int], None] = lambda _: None,
+    on_step: OnDone = unseen,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> nn.Module:
     """Train from scratch with one fresh noisy copy of every image an epoch, mirrored half of the time."""

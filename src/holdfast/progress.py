@@ -2,14 +2,15 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from holdfast.sampling.engine import OnCopies
+OnDone = Callable[[int], None]
+"""Told how much more work is done."""
 
 _PATIENCE_S = 2.0
 
@@ -26,14 +27,18 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s", style="dim")
 
 
+def unseen(done: int) -> None:
+    """Nobody watches."""
+
+
 @contextmanager
-def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[OnCopies]:
+def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[OnDone]:
     """Yield a function to report done work to; the bar appears on stderr after two seconds.
 
     ``show=None`` shows it if stderr is a terminal.
     """
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _: None
+        yield unseen
         return
     bar = Progress(
         TextColumn("{task.description}"),
