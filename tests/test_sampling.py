@@ -158,7 +158,9 @@ def test_the_module_is_evaluated_in_eval_mode_and_left_as_it_was() -> None:
     assert norm.running_mean is not None
     before = norm.running_mean.clone()
     smoothed = hf.SmoothedClassifier(net, SIGMA)
-    first, second = (smoothed.certify(images(1)[0], n=200, seed=1) for _ in range(2))
+    torch.set_num_threads(2)
+    first, second = (smoothed.certify(images(1)[0], n=3_000, seed=1) for _ in range(2))
+    torch.set_num_threads(1)
     assert first == second
     assert net.training
     assert drop.training
@@ -199,3 +201,16 @@ def test_noise_is_never_narrower_than_the_sigma_that_is_certified(sigma: float) 
     multiplier = Gaussian(sigma).multiplier
     assert sigma <= multiplier <= sigma * (1 + 1.2e-7)
     assert float(np.float32(multiplier)) == multiplier
+
+
+def test_the_number_of_threads_changes_nothing_and_is_put_back() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), SIGMA)
+    xs = images(3)
+    alone = smoothed.certify_many(xs, n=2_500, seed=5)
+    torch.set_num_threads(3)
+    try:
+        together = smoothed.certify_many(xs, n=2_500, seed=5)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+    assert together == alone

@@ -1,6 +1,7 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
@@ -32,8 +33,12 @@ class Model(ABC):
         """The arithmetic of the forward passes; the certificate is about the network at that precision."""
 
     @abstractmethod
+    def prepared(self) -> AbstractContextManager[None]:
+        """Within it the model may be asked, from several threads at once; afterwards it is as it was before."""
+
+    @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:
-        """Class probabilities of each row."""
+        """Class probabilities of each row; only while :meth:`prepared`."""
 
     @abstractmethod
     def complaint(self, batch: Tensor) -> str:

@@ -49,15 +49,25 @@ class TorchModel(Model):
         """float32 throughout: TensorFloat-32 is switched off while sampling."""
         return "float32"
 
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Evaluation mode and plain float32; then every flag as it was."""
+        with evaluating(self._net), ieee_float32():
+            yield
+
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
-        with torch.inference_mode(), evaluating(self._net), ieee_float32():
+        with torch.inference_mode():
             answer: Tensor = self._net(batch).float()
             return answer.softmax(1) if self._softmax else answer
 
     def complaint(self, batch: Tensor) -> str:
-        """Run the module once and say what is wrong with its answer, if anything."""
-        with torch.inference_mode(), evaluating(self._net):
+        """Run the module a few times and say what is wrong with its answers, if anything."""
+        with self.prepared():
+            return self._complaint(batch)
+
+    def _complaint(self, batch: Tensor) -> str:
+        with torch.inference_mode():
             try:
                 answer = self._net(batch)
             except Exception as error:  # the module is foreign code: whatever it raises, say so before sampling

@@ -1,0 +1,130 @@
+"""Tallies: what a pass over noisy copies adds up, as whole numbers on the device, so that order and grouping cannot matter."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import ModelError
+from holdfast.evidence import SCORE_UNIT, Evidence, Selection
+from holdfast.grid import Grid
+from holdfast.measures import Margin, Measure, PredictionScore
+from holdfast.models.model import TOLERANCE
+from holdfast.sampling.engine import Task
+from holdfast.scores import ScoreHistogram
+
+
+class Tally(ABC):
+    """Adds up batches of several tasks at once; tallies of the same tasks merge."""
+
+    def __init__(self) -> None:
+        self._worst: Tensor | None = None
+
+    def add(self, probabilities: Tensor, slots: Tensor) -> None:
+        """Count a batch: one row of class probabilities and one task's position each."""
+        # The largest deviation of a row from being probabilities; NaN stays NaN. The device is asked only at the end.
+        sums = (probabilities.sum(1) - 1).abs().amax()
+        outside = (probabilities - probabilities.clamp(0, 1)).abs().amax()
+        self._notice(torch.maximum(sums, outside))
+        self._count(probabilities, slots)
+
+    def merge(self, other: Self) -> None:
+        """Take in what another worker counted."""
+        if other._worst is not None:
+            self._notice(other._worst)
+        self._take(other)
+
+    def check(self, model: str) -> None:
+        """Refuse to make anything of a sample with bad rows in it."""
+        if self._worst is None or float(self._worst) <= TOLERANCE:
+            return
+        raise ModelError(
+            f"the model {model} returned NaN, infinity, or rows that are not probabilities for some noisy copies "
+            f"(off by {float(self._worst):.3g}); no certificate was made. Check it on noisy inputs"
+        )
+
+    def _notice(self, worst: Tensor) -> None:
+        self._worst = worst if self._worst is None else torch.maximum(self._worst, worst)
+
+    @abstractmethod
+    def _count(self, probabilities: Tensor, slots: Tensor) -> None: ...
+
+    @abstractmethod
+    def _take(self, other: Self) -> None: ...
+
+
+class SelectionTally(Tally):
+    """Sums of every class's score."""
+
+    def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._sums = torch.zeros(len(tasks), 0, dtype=torch.int64, device=device)
+
+    def _count(self, probabilities: Tensor, slots: Tensor) -> None:
+        if self._sums.shape[1] == 0:
+            self._sums = self._sums.new_zeros(len(self._tasks), probabilities.shape[1])
+        self._sums.index_add_(0, slots, (probabilities.double() * SCORE_UNIT).round().long())
+
+    def _take(self, other: Self) -> None:
+        self._sums = self._sums + other._sums
+
+    def selections(self) -> list[Selection]:
+        """One result per task."""
+        rows = self._sums.cpu().numpy()
+        return [Selection(task.stop - task.start, row) for task, row in zip(self._tasks, rows, strict=True)]
+
+
+class EstimationTally(Tally):
+    """Votes, scores and margins of each task's target class, in one pass."""
+
+    def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._targets = torch.tensor([task.target for task in tasks], device=device)
+        self._votes = torch.zeros(len(tasks), dtype=torch.int64, device=device)
+        self._counters = [_Counters(measure, len(tasks), device) for measure in (PredictionScore(), Margin())]
+
+    def _count(self, probabilities: Tensor, slots: Tensor) -> None:
+        targets = self._targets[slots]
+        self._votes.index_add_(0, slots, (probabilities.argmax(1) == targets).long())
+        for counters in self._counters:
+            counters.add(probabilities, targets, slots)
+
+    def _take(self, other: Self) -> None:
+        self._votes += other._votes
+        for mine, theirs in zip(self._counters, other._counters, strict=True):
+            mine.counts += theirs.counts
+
+    def evidence(self, sigma: float) -> list[Evidence]:
+        """One result per task."""
+        score, margin = (counters.histograms(sigma) for counters in self._counters)
+        return [
+            Evidence(task.stop - task.start, won, score[slot], margin[slot])
+            for slot, (task, won) in enumerate(zip(self._tasks, self._votes.cpu().tolist(), strict=True))
+        ]
+
+
+class _Counters:
+    """One measure's histograms, one per task."""
+
+    def __init__(self, measure: Measure, tasks: int, device: torch.device) -> None:
+        self._measure = measure
+        self._grid = Grid(measure.support)
+        self._edges = torch.tensor(self._grid.edges, dtype=torch.float32, device=device)
+        self.counts = torch.zeros(tasks * self._grid.size, dtype=torch.int64, device=device)
+
+    def add(self, probabilities: Tensor, targets: Tensor, slots: Tensor) -> None:
+        """Count a batch."""
+        a, b = self._measure.support
+        scores = self._measure(probabilities, targets).clamp(a, b)
+        bins = torch.bucketize(scores, self._edges, right=True).sub_(1).clamp_(0, self._grid.bins)
+        where = slots * self._grid.size + bins
+        self.counts.index_add_(0, where, torch.ones_like(where))
+
+    def histograms(self, sigma: float) -> list[ScoreHistogram]:
+        """One histogram per task."""
+        rows = self.counts.cpu().numpy().reshape(-1, self._grid.size)
+        return [ScoreHistogram(row, support=self._measure.support, sigma=sigma) for row in rows]
