@@ -107,7 +107,9 @@ def test_one_sided_dkw_is_narrower_than_two_sided_by_the_known_factor() -> None:
     one = hf.bound(hf.ScoreSamples(values, sigma=1.0), alpha=0.01)
     two = hf.bound(hf.ScoreSamples(values, sigma=1.0), alpha=0.01, sides="both")
     one_eps, two_eps = hf.DKW().epsilon(1_000, 0.01), np.sqrt(np.log(2 / 0.01) / 2_000)
-    assert hf.DKW().epsilon(1_000, hf.DKW().level(0.01, "both")) == pytest.approx(two_eps)
+    all_of_them = np.array([1_000])
+    assert hf.DKW().lower(all_of_them, 1_000, 0.01, "both")[0] == pytest.approx(1 - two_eps)
+    assert hf.DKW().lower(all_of_them, 1_000, 0.01)[0] == pytest.approx(1 - one_eps)
     assert one_eps < two_eps
     assert one.lower(0.0) > two.lower(0.0)
 

@@ -35,7 +35,7 @@ def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
         if claim == "label":
             return clopper_pearson_lower(n, n, alpha) > 0.5
         unanimous = Exceedances(np.array([1.0]), np.array([n]), n, (0.0, 1.0))
-        return bool(method.steps(unanimous, method.level(alpha, sides)).value(np.zeros(1))[0] > 0.5)
+        return bool(method.steps(unanimous, alpha, sides).value(np.zeros(1))[0] > 0.5)
 
     high = 1
     while not enough(high):

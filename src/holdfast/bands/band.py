@@ -24,12 +24,9 @@ class Band(ABC):
         """A short name, for tables and for the command line."""
 
     @abstractmethod
-    def lower(self, counts: NDArray[np.int64], n: int, alpha: float) -> NDArray[np.float64]:
+    def lower(self, counts: NDArray[np.int64], n: int, alpha: float, sides: Sides = "lower") -> NDArray[np.float64]:
         """Lower bounds on ``P(X >= s)`` where ``counts`` of the ``n`` samples are at least s.
 
-        With probability at least ``1 - alpha`` they hold for every s at once.
+        With probability at least ``1 - alpha`` they hold for every s at once. With ``sides="both"`` the same function
+        applied to the reflected score holds too, within the same alpha.
         """
-
-    def level(self, alpha: float, sides: Sides) -> float:
-        """The alpha of each side, when both sides share ``alpha``."""
-        return alpha if sides == "lower" else alpha / 2

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from holdfast.bands.band import Band
 from holdfast.rounding import probability_down
+from holdfast.validation import Sides
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,6 @@ class DKW(Band):
         """The width of the one-sided band."""
         return math.sqrt(math.log(1 / alpha) / (2 * n))
 
-    def lower(self, counts: NDArray[np.int64], n: int, alpha: float) -> NDArray[np.float64]:
+    def lower(self, counts: NDArray[np.int64], n: int, alpha: float, sides: Sides = "lower") -> NDArray[np.float64]:
         """``counts / n - eps``, and never below zero."""
-        return probability_down(counts / n - self.epsilon(n, alpha))
+        return probability_down(counts / n - self.epsilon(n, alpha if sides == "lower" else alpha / 2))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bands.band import Band
+from holdfast.validation import Sides
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Empirical(Band):
         """``empirical``."""
         return "empirical"
 
-    def lower(self, counts: NDArray[np.int64], n: int, alpha: float) -> NDArray[np.float64]:  # noqa: ARG002
+    def lower(
+        self,
+        counts: NDArray[np.int64],
+        n: int,
+        alpha: float,  # noqa: ARG002
+        sides: Sides = "lower",  # noqa: ARG002
+    ) -> NDArray[np.float64]:
         """``counts / n``: alpha plays no role."""
         return counts / n

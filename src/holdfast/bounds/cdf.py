@@ -45,14 +45,10 @@ class CDF(Method):
         """Whether the band is one."""
         return self.band.guaranteed
 
-    def level(self, alpha: float, sides: Sides) -> float:
-        """As the band splits it."""
-        return self.band.level(alpha, sides)
-
-    def steps(self, samples: Exceedances, alpha: float) -> Steps:
+    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
         """One step per threshold."""
         at = samples if self.thresholds is None else equal_count(samples, self.thresholds)
-        return Steps.below(at, self.band.lower(at.counts, at.n, alpha), guaranteed=self.guaranteed)
+        return Steps.below(at, self.band.lower(at.counts, at.n, alpha, sides), guaranteed=self.guaranteed)
 
 
 def equal_count(samples: Exceedances, thresholds: int) -> Exceedances:

@@ -22,22 +22,17 @@ class Method(ABC):
         """False if any part is a plug-in estimate: its curves are not certificates."""
 
     @abstractmethod
-    def level(self, alpha: float, sides: Sides) -> float:
-        """The alpha of each side, when both sides share ``alpha``."""
-
-    @abstractmethod
-    def steps(self, samples: Exceedances, alpha: float) -> Steps:
-        """The lower side, valid with probability at least ``1 - alpha``."""
+    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
+        """The lower side; with the reflected score's, if both are asked for, within the same ``alpha``."""
 
     def curve(self, scores: Scores, alpha: float, sides: Sides) -> Curve:
         """Both sides as asked. The upper side is the lower side of the reflected score."""
-        level = self.level(alpha, sides)
         return Curve(
             sigma=scores.sigma,
             alpha=alpha,
             method=self.name,
             guaranteed=self.guaranteed,
             support=scores.support,
-            below=self.steps(scores.from_below(), level),
-            above=self.steps(scores.from_above(), level) if sides == "both" else None,
+            below=self.steps(scores.from_below(), alpha, sides),
+            above=self.steps(scores.from_above(), alpha, sides) if sides == "both" else None,
         )

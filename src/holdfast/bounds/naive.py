@@ -42,13 +42,9 @@ class Naive(Method):
         """Whether the mean bound is one."""
         return self.mean.guaranteed
 
-    def level(self, alpha: float, sides: Sides) -> float:
-        """As the mean bound splits it."""
-        return self.mean.level(alpha, sides)
-
-    def steps(self, samples: Exceedances, alpha: float) -> Steps:
+    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
         """One step of full height."""
         a, b = samples.support
-        share = (self.mean.lower(samples, alpha) - a) / (b - a)
+        share = (self.mean.lower(samples, alpha, sides) - a) / (b - a)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
         return Steps.below(whole, np.clip(np.array([share]), 0.0, 1.0), guaranteed=self.guaranteed)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.means.mean import MeanBound
 from holdfast.scores import Exceedances
+from holdfast.validation import Sides
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,6 @@ class EmpiricalMean(MeanBound):
         """``empirical-mean``."""
         return "empirical-mean"
 
-    def lower(self, samples: Exceedances, alpha: float) -> float:  # noqa: ARG002
+    def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:  # noqa: ARG002
         """The sample mean: alpha plays no role."""
         return samples.mean

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from holdfast.means.mean import MeanBound
 from holdfast.rounding import SLACK
 from holdfast.scores import Exceedances
+from holdfast.validation import Sides
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Hoeffding(MeanBound):
         """``hoeffding``."""
         return "hoeffding"
 
-    def lower(self, samples: Exceedances, alpha: float) -> float:
+    def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The lower bound, never below a."""
         a, b = samples.support
-        width = math.sqrt(math.log(1 / alpha) / (2 * samples.n)) + SLACK
+        level = alpha if sides == "lower" else alpha / 2
+        width = math.sqrt(math.log(1 / level) / (2 * samples.n)) + SLACK
         return max(a, samples.mean - (b - a) * width)

@@ -18,9 +18,8 @@ class MeanBound(ABC):
         """A short name, for tables and for the command line."""
 
     @abstractmethod
-    def lower(self, samples: Exceedances, alpha: float) -> float:
-        """A number that is at most ``E X`` with probability at least ``1 - alpha``."""
+    def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
+        """A number that is at most ``E X`` with probability at least ``1 - alpha``.
 
-    def level(self, alpha: float, sides: Sides) -> float:
-        """The alpha of each side, when both sides share ``alpha``."""
-        return alpha if sides == "lower" else alpha / 2
+        With ``sides="both"`` the same bound for the reflected score holds too, within the same alpha.
+        """
