@@ -3,10 +3,12 @@
 import holdfast as hf
 
 METHODS: dict[str, hf.Method] = {
+    "cdf-berk-jones": hf.CDF(band=hf.BerkJones()),
+    "cdf-berk-jones-20": hf.CDF(band=hf.BerkJones(), thresholds=20),
     "cdf-dkw": hf.CDF(band=hf.DKW()),
     "cdf-dkw-20": hf.CDF(band=hf.DKW(), thresholds=20),
     "naive-hoeffding": hf.Naive(mean=hf.Hoeffding()),
 }
 EXACT_CDF = hf.CDF(band=hf.Empirical())
 EXACT_NAIVE = hf.Naive(mean=hf.EmpiricalMean())
-BANDS: dict[str, hf.Band] = {"dkw": hf.DKW()}
+BANDS: dict[str, hf.Band] = {"berk-jones": hf.BerkJones(), "dkw": hf.DKW()}

@@ -47,7 +47,7 @@ def test_certify_prints_a_table_and_the_next_step(tmp_path: Path, capsys: pytest
     assert "margin" not in text
     assert "holdfast report" in text
     found = hf.Run.open(out)
-    assert found.config["method"] == "cdf-dkw-30"
+    assert found.config["method"] == "cdf-berk-jones-30"
     assert isinstance(found, CertifiedRun)
     assert found.entries[0].certificate.score.upper(0.0) <= 1.0
 
@@ -66,8 +66,8 @@ def test_report_as_json_is_one_document_with_every_number(certified: Path, capsy
     assert run(["report", str(certified), "--format", "json", "--threshold", "0.5,0.7", "--radii", "0,0.1"]) == 0
     document = json.loads(capsys.readouterr().out)
     rows = document["runs"][0]["certified_accuracy"]
-    # Two measures x two methods x two thresholds x two radii, and the label at two radii.
-    assert len(rows) == 2 * 2 * 2 * 2 + 2
+    # Two measures x three methods x two thresholds x two radii, and the label at two radii.
+    assert len(rows) == 2 * 3 * 2 * 2 + 2
     opened = hf.Run.open(certified)
     for row in rows:
         expected = opened.certified_accuracy(
@@ -240,6 +240,7 @@ def test_demo_in_small_says_everything_it_promises(tmp_path: Path, capsys: pytes
     assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == 0
     text = capsys.readouterr().out
     for promised in (
+        "CDF (Berk-Jones)",
         "CDF (DKW)",
         "naive (Hoeffding)",
         "score > 0.5",

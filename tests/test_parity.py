@@ -76,9 +76,8 @@ def test_the_largest_published_entries_sit_on_the_dkw_ceiling(published: Path, n
     # Abstentions were written as 0.0, which is not a bound on a margin.
     best = np.array([row.numbers[:7] for row in log.rows if row.predicted >= 0]).max(axis=0)
     ceiling = a + (b - a) * ndtr(ndtri(1 - hf.DKW().epsilon(N, ALPHA)) - np.array(PAPER_RADII) / sigma)
-    ours = hf.bound(hf.ScoreSamples(np.full(N, b), support=(a, b), sigma=sigma), alpha=ALPHA).lower(
-        np.array(PAPER_RADII)
-    )
+    most = hf.ScoreSamples(np.full(N, b), support=(a, b), sigma=sigma)
+    ours = hf.bound(most, alpha=ALPHA, method=hf.CDF(hf.DKW())).lower(np.array(PAPER_RADII))
     assert ours == pytest.approx(ceiling, abs=1e-8)
     rounding = 0.5 * 10.0 ** (np.floor(np.log10(np.abs(best))) - 2) + 1e-12
     assert (best <= ceiling + rounding).all()

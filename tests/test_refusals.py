@@ -65,12 +65,12 @@ def test_arguments_out_of_range_are_refused_before_the_model_is_asked(
 def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> None:
     net = Recorder(small_net())
     with pytest.raises(
-        hf.InvalidArgument, match=r"n = 10 can never certify .* at alpha = 0.001.*; at least 17 are needed"
+        hf.InvalidArgument, match=r"n = 10 can never certify .* at alpha = 0.001.*; at least 15 are needed"
     ):
         hf.SmoothedClassifier(net, 0.2).certify(X, n=10)
     assert net.rows == []
     certs = hf.SmoothedClassifier(hf.ProbitModel(np.zeros(2), 9.0), 0.2, outputs="probabilities").certify(
-        np.zeros(2, dtype=np.float32), n=17, n0=5
+        np.zeros(2, dtype=np.float32), n=15, n0=5
     )
     assert not certs.abstained
     assert certs.label.certified
@@ -79,7 +79,7 @@ def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> 
 
 @pytest.mark.parametrize("alpha", [1e-9, 0.001, 0.05, 0.5])
 def test_the_smallest_n_is_where_full_agreement_begins_to_certify(alpha: float) -> None:
-    for claim, method in (("score", hf.CDF()), ("score", hf.Naive()), ("label", hf.CDF())):
+    for claim, method in (("score", hf.CDF()), ("score", hf.CDF(hf.DKW())), ("score", hf.Naive()), ("label", hf.CDF())):
         n = smallest_n(claim, alpha, "lower", method)
 
         def certifies(count: int, claim: str = claim, method: hf.Method = method) -> bool:

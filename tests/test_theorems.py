@@ -87,9 +87,9 @@ def test_equal_count_thresholds_on_ties_are_the_values_at_those_ranks() -> None:
 
 
 def test_more_thresholds_never_lower_the_bound(margins: Floats) -> None:
-    coarse = bounds(margins, hf.CDF(thresholds=10)).lower(RADII)
-    fine = bounds(margins, hf.CDF(thresholds=80)).lower(RADII)
-    every = bounds(margins, hf.CDF()).lower(RADII)
+    coarse = bounds(margins, hf.CDF(hf.DKW(), thresholds=10)).lower(RADII)
+    fine = bounds(margins, hf.CDF(hf.DKW(), thresholds=80)).lower(RADII)
+    every = bounds(margins, hf.CDF(hf.DKW())).lower(RADII)
     assert (coarse <= fine + 1e-12).all()
     assert (fine <= every + 1e-12).all()
 
@@ -137,7 +137,12 @@ def test_certain_steps_survive_merging() -> None:
 
 def test_the_dkw_ceiling_is_where_the_mathematics_puts_it() -> None:
     n = 100_000
-    curve = hf.bound(hf.ScoreSamples(np.ones(n), sigma=1.0), alpha=ALPHA)
+    curve = hf.bound(hf.ScoreSamples(np.ones(n), sigma=1.0), alpha=ALPHA, method=hf.CDF(hf.DKW()))
     ceiling = ndtr(ndtri(1 - hf.DKW().epsilon(n, ALPHA)) - RADII)
     assert curve.lower(RADII) == pytest.approx(ceiling, abs=1e-9)
     assert curve.radius(at_least=0.5) == pytest.approx(2.52, abs=0.005)
+
+
+def test_the_tail_sensitive_band_has_a_far_higher_ceiling() -> None:
+    curve = hf.bound(hf.ScoreSamples(np.ones(100_000), sigma=1.0), alpha=ALPHA)
+    assert curve.radius(at_least=0.5) > 3.6

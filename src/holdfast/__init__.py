@@ -7,7 +7,7 @@ Holdfast computes, with probability at least 1 - alpha. Names that need torch or
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holdfast.bands import DKW, Band, Empirical
+from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds import CDF, Curve, Curves, Method, Naive, bound, bound_many
 from holdfast.certificate import Certificate, Provenance
 from holdfast.errors import (
@@ -45,6 +45,7 @@ __all__ = [
     "CDF",
     "DKW",
     "Band",
+    "BerkJones",
     "Certificate",
     "CheckpointError",
     "Curve",

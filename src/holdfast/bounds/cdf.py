@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.bands import DKW, Band
+from holdfast.bands import Band, BerkJones
 from holdfast.bounds.method import Method
 from holdfast.bounds.steps import Steps
 from holdfast.errors import InvalidArgument
@@ -24,13 +24,13 @@ class CDF(Method):
         the bound; ``thresholds=n`` takes the paper's n equal-count ones (section 5.2: positions ``1 + (i - 1) m / n``).
     """
 
-    band: Band = field(default_factory=DKW)
+    band: Band = field(default_factory=BerkJones)
     thresholds: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.band, Band):
             raise InvalidArgument(
-                f"CDF takes a band, such as DKW(), got {self.band!r}; a mean bound goes into Naive(mean=...)"
+                f"CDF takes a band, such as BerkJones() or DKW(), got {self.band!r}; a mean bound goes into Naive(mean=...)"
             )
         if self.thresholds is not None:
             check_count("thresholds", self.thresholds)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from holdfast.bands import DKW, Band, Empirical
+from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
 from holdfast.errors import InvalidArgument
 from holdfast.means import EmpiricalMean, Hoeffding, MeanBound
 
-_BANDS: dict[str, Callable[[], Band]] = {"dkw": DKW, "empirical": Empirical}
+_BANDS: dict[str, Callable[[], Band]] = {"berk-jones": BerkJones, "dkw": DKW, "empirical": Empirical}
 _MEANS: dict[str, Callable[[], MeanBound]] = {"hoeffding": Hoeffding, "empirical-mean": EmpiricalMean}
 
 

@@ -13,6 +13,7 @@ from holdfast.rounding import floor_decimals, shortest
 from holdfast.runs.run import LABEL_METHOD, Run
 
 _NAMES = {
+    "cdf-berk-jones": "CDF (Berk-Jones)",
     "cdf-dkw": "CDF (DKW)",
     "cdf-empirical": "CDF, exact*",
     "naive-hoeffding": "naive (Hoeffding)",

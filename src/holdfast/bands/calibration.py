@@ -1,0 +1,153 @@
+"""Calibrating the Berk-Jones band: how small must each order statistic's share of alpha be, for all to hold at once?
+
+The answer for one (n, alpha, sides) is a single number. A table of common ones ships with Holdfast; others are computed
+when first needed and kept in the user's cache folder.
+"""
+
+import json
+import math
+import os
+from contextlib import suppress
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
+
+from holdfast.bands.escape import escape_probability
+from holdfast.rounding import probability_down
+from holdfast.validation import Sides
+
+VERSION = 1
+"""Changes whenever the indices or the weights do: a calibration of another version is not used."""
+
+_GROWTH = 0.005
+_PRECISION = 1e-7
+_ENVIRONMENT = "HOLDFAST_CACHE"
+
+
+@lru_cache(maxsize=256)
+def order_statistics(n: int) -> NDArray[np.int64]:
+    """The order statistics that are bounded: all near both ends, then ever sparser by half a percent of the distance."""
+    chosen = [1]
+    while chosen[-1] < n:
+        i = chosen[-1]
+        chosen.append(min(n, i + max(1, int(_GROWTH * min(i, n - i)))))
+    indices = np.array(chosen, dtype=np.int64)
+    indices.flags.writeable = False
+    return indices
+
+
+def weights(n: int) -> NDArray[np.float64]:
+    """How alpha is spent: evenly where ``p >= 1/2``, less and less below.
+
+    A certificate at radius r multiplies errors at ``p = Phi(z)`` by ``exp(r z - r^2 / 2)``: what happens at small p hardly
+    matters to it. The weights depend on n alone, never on the samples.
+    """
+    z = ndtri(1 - order_statistics(n) / (n + 1.0))
+    return np.asarray(np.clip(np.exp(z), 1e-4, 1.0), dtype=np.float64)
+
+
+def bounds_at(n: int, gamma: float) -> NDArray[np.float64]:
+    """Lower bounds on ``P(X >= X_(i))`` at the chosen order statistics, each wrong with probability ``gamma * weight``.
+
+    ``1 - F(X_(i)-)`` is at least ``1 - U_(i)`` in law, which is Beta(n - i + 1, i) distributed, for any distribution F.
+    """
+    i = order_statistics(n)
+    lower = betaincinv(n - i + 1.0, i, np.minimum(gamma * weights(n), 0.5))
+    return np.minimum.accumulate(probability_down(np.asarray(lower, dtype=np.float64)))
+
+
+def failure_probability(n: int, gamma: float, sides: Sides, *, about: float) -> float:
+    """The exact probability that one of these bounds fails; with both sides, also those of the reflected score."""
+    i = order_statistics(n)
+    rising = 1 - bounds_at(n, gamma)
+    useful = rising < 1
+    times, least, most = rising[useful], i[useful], np.full(int(useful.sum()), n)
+    if sides == "both":
+        mirrored = (1 - times)[::-1]
+        order = np.argsort(np.concatenate((times, mirrored)), kind="stable")
+        # The reflected sample's i-th bound fails when U_(n+1-i) < 1 - rising_i, that is when N(1 - rising_i) > n - i.
+        least = np.maximum.accumulate(np.concatenate((least, np.zeros_like(least)))[order])
+        most = np.concatenate((most, (n - i[useful])[::-1]))[order]
+        most = np.minimum.accumulate(most[::-1])[::-1]
+        times = np.concatenate((times, mirrored))[order]
+    return escape_probability(n, times, least, most, about=about)
+
+
+@lru_cache(maxsize=256)
+def calibrate(n: int, alpha: float, sides: Sides) -> float:
+    """The largest gamma (to seven digits, rounded down) with ``failure_probability(n, gamma, sides) <= alpha``."""
+    known = _shipped().get(_key(n, alpha, sides)) or _cached(n, alpha, sides)
+    if known is not None:
+        return known
+    gamma = solve(n, alpha, sides)
+    _remember(n, alpha, sides, gamma)
+    return gamma
+
+
+def solve(n: int, alpha: float, sides: Sides) -> float:
+    """Find gamma by secant steps on logarithms, where the failure probability is nearly a straight line."""
+    share = alpha if sides == "lower" else alpha / 2
+
+    def off(x: float) -> float:
+        return math.log(failure_probability(n, math.exp(x), sides, about=alpha) / alpha)
+
+    x0 = math.log(share / (10 * math.log(n + 2)))
+    y0 = off(x0)
+    x1 = x0 - y0
+    for _ in range(60):
+        y1 = off(x1)
+        if -_PRECISION < y1 <= 0:
+            return math.exp(x1)
+        slope = (y1 - y0) / (x1 - x0) if x1 != x0 else 1.0
+        x0, y0 = x1, y1
+        # Aim a little below alpha, so that the last step lands on the safe side.
+        x1 = x1 - (y1 + _PRECISION / 2) / (slope if 0.2 < slope < 5 else 1.0)
+    while off(x1) > 0:
+        x1 -= 10 * _PRECISION
+    return math.exp(x1)
+
+
+def _key(n: int, alpha: float, sides: Sides) -> str:
+    return f"{VERSION}/{n}/{alpha!r}/{sides}"
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, float]:
+    resource = files("holdfast.bands").joinpath("calibrations.json")
+    return {str(key): float(gamma) for key, gamma in json.loads(resource.read_text(encoding="utf-8")).items()}
+
+
+def cache_folder() -> Path:
+    """Where calibrations are kept: ``$HOLDFAST_CACHE``, or ``holdfast`` in the user's cache folder."""
+    if _ENVIRONMENT in os.environ:
+        return Path(os.environ[_ENVIRONMENT])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast"
+
+
+def _file(n: int, alpha: float, sides: Sides) -> Path:
+    return cache_folder() / "calibrations" / (_key(n, alpha, sides).replace("/", "_") + ".json")
+
+
+def _cached(n: int, alpha: float, sides: Sides) -> float | None:
+    try:
+        gamma = float(json.loads(_file(n, alpha, sides).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return gamma if 0 < gamma <= alpha else None
+
+
+def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
+    """Keep a calibration if the folder can be written; nothing depends on it."""
+    path = _file(n, alpha, sides)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(gamma), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
