@@ -22,7 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.evidence import Evidence
 from holdfast.label import LabelCertificate
-from holdfast.means import EmpiricalMean, Hoeffding, MeanBound
+from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.version import installed_version
 
@@ -46,12 +46,14 @@ __all__ = [
     "DKW",
     "Band",
     "BerkJones",
+    "Betting",
     "Certificate",
     "CheckpointError",
     "Curve",
     "Curves",
     "DatasetError",
     "Empirical",
+    "EmpiricalBernstein",
     "EmpiricalMean",
     "Evidence",
     "Exceedances",

@@ -39,6 +39,22 @@ class Exceedances:
         """The sample mean, as the area under the empirical survival function."""
         return self.support[0] + float(np.sum(self.widths * self.counts)) / self.n
 
+    @property
+    def multiplicities(self) -> NDArray[np.int64]:
+        """How many samples are counted at each threshold."""
+        return -np.diff(self.counts, append=0)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The sample values, one per multiplicity: the thresholds themselves."""
+        return self.thresholds
+
+    @property
+    def variance(self) -> float:
+        """The unbiased sample variance."""
+        squares = float(np.sum(self.multiplicities * (self.thresholds - self.mean) ** 2))
+        return squares / (self.n - 1)
+
 
 class Scores(ABC):
     """A sample of one score's values under noise, in a known range."""

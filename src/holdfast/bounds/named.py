@@ -7,10 +7,15 @@ from holdfast.bounds.cdf import CDF
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
 from holdfast.errors import InvalidArgument
-from holdfast.means import EmpiricalMean, Hoeffding, MeanBound
+from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 
 _BANDS: dict[str, Callable[[], Band]] = {"berk-jones": BerkJones, "dkw": DKW, "empirical": Empirical}
-_MEANS: dict[str, Callable[[], MeanBound]] = {"hoeffding": Hoeffding, "empirical-mean": EmpiricalMean}
+_MEANS: dict[str, Callable[[], MeanBound]] = {
+    "bernstein": EmpiricalBernstein,
+    "betting": Betting,
+    "empirical-mean": EmpiricalMean,
+    "hoeffding": Hoeffding,
+}
 
 
 def band_names() -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Mean bounds: bounds on the expectation of a score."""
 
+from holdfast.means.bernstein import EmpiricalBernstein
+from holdfast.means.betting import Betting
 from holdfast.means.empirical import EmpiricalMean
 from holdfast.means.hoeffding import Hoeffding
 from holdfast.means.mean import MeanBound
 
-__all__ = ["EmpiricalMean", "Hoeffding", "MeanBound"]
+__all__ = ["Betting", "EmpiricalBernstein", "EmpiricalMean", "Hoeffding", "MeanBound"]
