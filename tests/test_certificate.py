@@ -65,7 +65,7 @@ def test_a_certificate_of_low_confidence_abstains_says_why_and_stays_a_certifica
     assert f"class {cert.predicted}" in cert.reason
     assert cert.score.lower(0.1) > 0.4
     assert cert.label_radius == 0.0
-    assert str(cert).startswith("Abstains. ")
+    assert str(cert).startswith("Abstains: ")
 
 
 def test_a_confident_certificate_does_not_abstain_and_has_no_reason() -> None:

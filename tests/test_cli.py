@@ -297,3 +297,83 @@ def test_ctrl_c_keeps_the_finished_certificates_and_exits_with_130(tmp_path: Pat
     assert 0 < len(kept) < 500
     assert kept.config["status"] == "interrupted"
     assert f"holdfast report {out}" in " ".join(errors.split())
+
+
+def test_a_narrow_terminal_gets_every_number_in_blocks(
+    certified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "44")
+    radii = [f"{k / 100:g}" for k in range(0, 70, 5)]
+    options = ["--threshold", "0.5", "--radii", ",".join(radii), "--figures", str(tmp_path)]
+    assert run(["report", str(certified), *options]) == 0
+    text = capsys.readouterr().out
+    assert "…" not in text
+    for radius in radii:
+        assert f" {radius}" in text
+
+
+@pytest.mark.parametrize("change", ["negative label", "one class", "bytes as floats", "nan"])
+def test_data_that_cannot_be_trained_on_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    pictures, labels = np.random.default_rng(0).random((12, 8, 8)), np.arange(12) % 3
+    if change == "negative label":
+        labels[0] = -1
+    elif change == "one class":
+        labels[:] = 1
+    elif change == "bytes as floats":
+        pictures *= 255
+    else:
+        pictures[0, 0, 0] = np.nan
+    np.savez(tmp_path / "d.npz", train_images=pictures, train_labels=labels)
+    code, _ = refused(
+        capsys, "train", "--data", str(tmp_path / "d.npz"), "--sigma", "0.2", "--out", str(tmp_path / "n.safetensors")
+    )
+    assert code == hf.DatasetError.exit_code
+    assert not (tmp_path / "n.safetensors").exists()
+
+
+def test_a_place_where_weights_cannot_be_written_is_refused_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    code, text = refused(
+        capsys,
+        "train",
+        "--data",
+        "fashion-mnist",
+        "--split",
+        "test",
+        "--sigma",
+        "0.2",
+        "--out",
+        str(tmp_path / "file" / "n.safetensors"),
+    )
+    assert code == hf.CheckpointError.exit_code
+    assert "epoch" not in text
+
+
+def test_labels_the_model_does_not_know_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "d.npz", images=np.zeros((3, 28, 28), dtype=np.uint8), labels=np.array([0, 1, 12]))
+    code, text = refused(
+        capsys,
+        "certify",
+        *EMBEDDED[:2],
+        "--data",
+        str(tmp_path / "d.npz"),
+        "--sigma",
+        "0.2",
+        "--out",
+        str(tmp_path / "a"),
+    )
+    assert code == hf.DatasetError.exit_code
+    assert "labels up to 12" in text
+
+
+def test_figures_that_cannot_be_written_are_reported(
+    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    code, text = refused(capsys, "report", str(certified), "--figures", str(tmp_path / "file"))
+    assert code == hf.RunError.exit_code
+    assert "--figures" in text

@@ -244,3 +244,39 @@ def test_a_single_claim_may_be_given_as_a_word() -> None:
 def test_more_votes_than_copies_are_refused() -> None:
     with pytest.raises(hf.InvalidArgument, match="between 0 and n"):
         hf.LabelCertificate(11, 10, 1.0, 0.1)
+
+
+def test_a_model_that_raises_while_sampling_is_named() -> None:
+    calls = []
+
+    def later(x: Tensor) -> Tensor:
+        calls.append(1)
+        if len(calls) > 5:
+            raise RuntimeError("out of luck")
+        return torch.tensor([[0.0, 2.0]]).expand(len(x), 2)
+
+    with pytest.raises(hf.ModelError, match="out of luck"):
+        hf.SmoothedClassifier(Answers(later), 0.2).certify(X, n=2_000)
+
+
+def test_foreign_values_are_refused_in_words() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.2)
+    loader: Any = torch.utils.data.DataLoader([torch.zeros(1, 6, 6)])  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidInput, match="DataLoader's dataset"):
+        smoothed.certify_many(loader, n=200)
+    with pytest.raises(hf.InvalidArgument, match="expected ScoreSamples"):
+        hf.bound(np.ones(3), alpha=0.1)  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="radius must be a number"):
+        hf.bound(hf.ScoreSamples(np.ones(3), sigma=1.0), alpha=0.1).lower("a")  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="support must be a pair"):
+        hf.ScoreSamples(np.ones(3), support=1.0, sigma=1.0)  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="batch must be"):
+        smoothed.certify(X, n=200, batch=10**9)
+    with pytest.raises(hf.InvalidArgument, match="positive std"):
+        hf.Normalize([0.5, 0.4], [1.0])
+    with pytest.raises(hf.ModelError, match="expected images with 3 channels"):
+        hf.SmoothedClassifier(nn.Sequential(hf.Normalize([0.5] * 3, [0.5] * 3), small_net()), 0.2).certify(X, n=200)
+    damaged = smoothed.certify(X, n=200).to_dict()
+    for key, value in {"predicted": "foo", "alpha": "foo", "method": None, "n0": -1, "evidence": 3}.items():
+        with pytest.raises(hf.InvalidArgument):
+            hf.Certificate.from_dict({**damaged, key: value})

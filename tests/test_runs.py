@@ -18,6 +18,7 @@ from holdfast.runs.execute import Plan, execute
 from holdfast.runs.exports import export_log
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
+from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import Log, LogRow, read_log, write_log
 from holdfast.smoothed import Settings, SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
@@ -260,3 +261,63 @@ def test_an_abstention_is_not_right_whatever_the_threshold(tmp_path: Path) -> No
     assert all(entry.certificate.abstained and entry.certificate.predicted == 0 for entry in found)
     assert found.certified_accuracy("score", radii=[0.0], thresholds=[0.1]).tolist() == [[0.0]]
     assert not any(row.correct for row in export_log(found, "score").rows)
+
+
+def test_a_network_and_data_of_ones_own_make_a_run_from_python(tmp_path: Path) -> None:
+    flat = hf.ProbitModel([1.0, -2.0], 0.4)
+    points = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    smoothed = SmoothedClassifier(flat, SIGMA, outputs="probabilities")
+    found = hf.certify_run(smoothed, points, [0, 1, 0, 1, 0], out=tmp_path / "a", settings=Settings(n=100), seed=2)
+    assert found.entries[3].certificate == smoothed.certify(points[3], n=100, seed=2, index=3)
+    assert len(hf.Run.open(tmp_path / "a")) == 5
+
+
+def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
+    # 60 of 100 copies are sure, 40 nearly undecided against it: the average is certified above one half, the vote is not.
+    values = np.array([0.95] * 60 + [0.45] * 40)
+    score = hf.ScoreSamples(values, sigma=SIGMA).histogram()
+    margin = hf.ScoreSamples(2 * values - 1, support=(-1.0, 1.0), sigma=SIGMA).histogram()
+    provenance = hf.Provenance(1, 0, "none", "none", "cpu", "float32", "0", seconds=0.0)
+    cert = hf.Certificate(
+        0, 10, 0.05, ("label", "score"), "lower", hf.CDF(), hf.Evidence(100, 60, score, margin), provenance
+    )
+    assert not cert.abstained
+    assert not cert.label.certified
+    config = {
+        "kind": "certified",
+        "sigma": SIGMA,
+        "n0": 10,
+        "alpha": 0.05,
+        "claims": ["label", "score"],
+        "sides": "lower",
+        "method": "cdf-berk-jones",
+        "provenance": provenance.to_dict(),
+    }
+    folder = RunFolder.create(tmp_path / "a", config)
+    write_part(folder, 0, [Entry(0, 0, cert)])
+    run = hf.Run.open(tmp_path / "a")
+    assert run.correct.tolist() == [True]
+    assert run.certified_accuracy("label", radii=[0.0]).tolist() == [[0.0]]
+    assert run.certified_accuracy("score", radii=[0.0], thresholds=0.5).tolist() == [[1.0]]
+    with pytest.raises(hf.InvalidArgument, match="needs thresholds="):
+        run.certified_accuracy("score", radii=[0.0])
+    write_part(folder, 1, [Entry(0, 0, cert)])
+    with pytest.raises(hf.RunError, match="more than once"):
+        len(hf.Run.open(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("0\t1\t1\tnan\t1\t1", "numbers must lie in"),
+        ("0\t1\t1\t-5\t1\t1", "numbers must lie in"),
+        ("0\t1\t-1\t0.0\t7\t1", "correct must be 1 where"),
+        ("0\t1\t1\t0.5\t0\t1", "correct must be 1 where"),
+        ("0\t1\t1\t0.5\t1\t1\n0\t1\t1\t0.5\t1\t1", "same idx"),
+    ],
+)
+def test_a_log_with_impossible_numbers_is_refused(tmp_path: Path, row: str, complaint: str) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text(f"idx\tlabel\tpredict\tradius\tcorrect\ttime\n{row}\n")
+    with pytest.raises(hf.RunError, match=complaint):
+        import_log(path, tmp_path / "run")

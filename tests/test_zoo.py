@@ -142,7 +142,7 @@ def test_npz_archives_that_are_no_dataset_are_refused(tmp_path: Path) -> None:
         "one to one": {"images": np.zeros((3, 8, 8)), "labels": np.zeros(2, dtype=int)},
         "labels must be whole numbers": {"images": np.zeros((3, 8, 8)), "labels": np.zeros(3)},
         "must be uint8, or float": {"images": np.zeros((3, 8, 8), dtype=int), "labels": np.zeros(3, dtype=int)},
-        "plain arrays": {"images": np.array([{}], dtype=object), "labels": np.zeros(1, dtype=int)},
+        "unpickled": {"images": np.array([{}], dtype=object), "labels": np.zeros(1, dtype=int)},
     }
     for reason, arrays in cases.items():
         np.savez(tmp_path / "d.npz", **arrays)  # type: ignore[arg-type]

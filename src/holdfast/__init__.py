@@ -28,8 +28,9 @@ from holdfast.version import installed_version
 
 if TYPE_CHECKING:
     from holdfast.models.probit import ProbitModel
+    from holdfast.runs.execute import certify_run
     from holdfast.runs.run import Run
-    from holdfast.smoothed import SmoothedClassifier
+    from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.normalize import Normalize
 
 __version__ = installed_version()
@@ -38,7 +39,9 @@ _LAZY = {
     "Normalize": "holdfast.zoo.normalize",
     "ProbitModel": "holdfast.models.probit",
     "Run": "holdfast.runs.run",
+    "Settings": "holdfast.smoothed",
     "SmoothedClassifier": "holdfast.smoothed",
+    "certify_run": "holdfast.runs.execute",
 }
 
 __all__ = [
@@ -75,9 +78,11 @@ __all__ = [
     "ScoreHistogram",
     "ScoreSamples",
     "Scores",
+    "Settings",
     "SmoothedClassifier",
     "bound",
     "bound_many",
+    "certify_run",
 ]
 
 

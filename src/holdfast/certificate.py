@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.evidence import Evidence
 from holdfast.label import LabelCertificate
 from holdfast.rounding import ceil_decimals, floor_decimals, shortest
-from holdfast.validation import Sides, check_alpha, check_sides
+from holdfast.validation import Sides, check_alpha, check_count, check_sides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,6 +74,13 @@ class Certificate:
         object.__setattr__(self, "claims", check_claims(self.claims))
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)
+        check_count("predicted", self.predicted, at_least=0)
+        check_count("n0", self.n0)
+
+    def __repr__(self) -> str:
+        state = "abstained" if self.abstained else "certified"
+        claims = ", ".join(self.claims)
+        return f"Certificate(class {self.predicted}, {state}; {claims}; n={self.n}, sigma={self.sigma:g}, alpha={self.alpha:g})"
 
     @property
     def n(self) -> int:
@@ -174,7 +181,7 @@ class Certificate:
                 sentence += "its label is not certified"
         sentence += "."
         if self.abstained:
-            sentence = f"Abstains. {sentence}"
+            sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
         made = f"n = {self.n:,} noisy copies, sigma = {shortest(self.sigma)}, {self.method.name}"
         if not self.method.guaranteed:
             return f"{sentence} These are estimates, NOT a certificate ({made})."
@@ -254,7 +261,7 @@ class Certificate:
                 evidence=Evidence.from_dict(d["evidence"]),
                 provenance=Provenance.from_dict(d["provenance"]),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"not a certificate written by to_dict(): {type(error).__name__} {error}") from error
 
     def _claimed(self, claim: str) -> None:

@@ -35,6 +35,7 @@ class InputSource(Protocol):
 
 _WINDOW = 32
 _SMALLEST_BATCH = 8
+_LARGEST_BATCH = 2**20
 _CPU_BATCH = 64
 _GPU_BATCHES = (64, 16_384)
 _GPU_NUMBERS = 2**24
@@ -94,6 +95,9 @@ class SmoothedClassifier:
         self._model = TorchModel(net, outputs=outputs, device=device)
         self._batch = _check_batch(batch)
 
+    def __repr__(self) -> str:
+        return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
+
     def certify(
         self,
         x: Input,
@@ -105,6 +109,7 @@ class SmoothedClassifier:
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
         seed: int | None = None,
+        index: int = 0,
         batch: int | None = None,
         progress: bool | None = None,
     ) -> Certificate:
@@ -119,11 +124,14 @@ class SmoothedClassifier:
             sides: ``"lower"``, or ``"both"`` for upper bounds too (each side then gets half).
             method: which bound; the default is the best one for a whole curve.
             seed: for a replay; by default secret, drawn from the operating system, and recorded.
+            index: keys the noise together with the seed; to replay input i of a run, give its index.
             batch: overrides the classifier's batch size for this call.
             progress: show a progress bar; by default if stderr is a terminal.
         """
         settings = Settings(n, n0, alpha, claims, sides, method)
-        found = self._stream([x], [0], settings, seed=seed, batch=batch, progress=progress)
+        found = self._stream(
+            [x], [check_count("index", index, at_least=0)], settings, seed=seed, batch=batch, progress=progress
+        )
         return next(iter(list(found)))
 
     def certify_many(
@@ -240,7 +248,13 @@ class SmoothedClassifier:
         return first.shape
 
     def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
-        item = xs[position]
+        try:
+            item = xs[position]
+        except TypeError as error:
+            raise InvalidInput(
+                f"inputs must be a tensor, an array, a list or a dataset that can be indexed, got {type(xs).__name__}; "
+                f"give a DataLoader's dataset instead"
+            ) from error
         checked = as_input(
             item[0] if isinstance(item, tuple) else item, self._kind, self.sigma, what=f"input {position}"
         )
@@ -252,7 +266,7 @@ class SmoothedClassifier:
 
 
 def _check_batch(batch: int | None) -> int | None:
-    return None if batch is None else max(_SMALLEST_BATCH, check_count("batch", batch))
+    return None if batch is None else max(_SMALLEST_BATCH, check_count("batch", batch, at_most=_LARGEST_BATCH))
 
 
 def _default_batch(device: torch.device, shape: torch.Size) -> int:

@@ -44,7 +44,10 @@ def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None
 
 def check_support(support: Sequence[float]) -> tuple[float, float]:
     """Return the support (a, b) if it is a finite interval."""
-    low, high = (float(support[0]), float(support[1])) if len(support) == 2 else (math.nan, math.nan)
+    try:
+        low, high = (float(each) for each in support)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidArgument(f"support must be a pair (a, b) of finite numbers with a < b, got {support!r}")
     if max(abs(low), abs(high)) > _FARTHEST_SUPPORT * (high - low):
@@ -66,7 +69,10 @@ def check_sides(sides: str) -> Sides:
 
 def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
     """Return radii as an array of finite, nonnegative numbers."""
-    radii = np.asarray(radius, dtype=np.float64)
+    try:
+        radii = np.asarray(radius, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"radius must be a number or an array of numbers, got {radius!r}") from error
     if not ((radii >= 0) & np.isfinite(radii)).all():
         raise InvalidArgument(f"radius must be finite and nonnegative, in the units of the input, got {radius!r}")
     return radii

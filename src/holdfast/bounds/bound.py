@@ -16,6 +16,10 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
     Guarantee:
         The curve's: total failure probability ``alpha`` over every radius, and over both sides if both are asked for.
     """
+    if not isinstance(scores, Scores):
+        raise InvalidArgument(
+            f"expected ScoreSamples(values, support=(a, b), sigma=s) or a ScoreHistogram, got {type(scores).__name__}"
+        )
     if not isinstance(method, Method):
         raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
     return method.curve(scores, check_alpha(alpha), check_sides(sides))

@@ -14,7 +14,7 @@ from holdfast.cli.export import export
 from holdfast.cli.import_log import import_command
 from holdfast.cli.report import report
 from holdfast.cli.train import train
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RunError
 from holdfast.version import installed_version
 
 INTERRUPTED = 130
@@ -54,6 +54,11 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
         except HoldfastError as error:
             Console(stderr=True, highlight=False).print(f"holdfast: {error}", style="red", markup=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            print(f"holdfast: {error}", file=sys.stderr)
+            raise typer.Exit(RunError.exit_code) from error
         except KeyboardInterrupt as error:
             Console(stderr=True, highlight=False).print("holdfast: interrupted", style="red")
             raise typer.Exit(INTERRUPTED) from error

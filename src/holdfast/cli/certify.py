@@ -1,13 +1,20 @@
 """``holdfast certify``: a dataset into a run on disk."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from holdfast.bounds.named import band_names
 from holdfast.cli.parsing import choice, seed_number, words
+from holdfast.errors import DatasetError
 from holdfast.validation import check_count, check_sigma
+
+if TYPE_CHECKING:
+    from holdfast.runs.certified import CertifiedRun
+    from holdfast.runs.execute import Plan
+    from holdfast.smoothed import SmoothedClassifier
 
 
 def certify(
@@ -27,6 +34,9 @@ def certify(
         None, help="Use this many equal-count thresholds, as the paper does; default: every order statistic."
     ),
     outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
+    inputs_kind: str = typer.Option(
+        "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
+    ),
     batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
     skip: int = typer.Option(1, help="Certify every k-th input."),
     max_: int | None = typer.Option(None, "--max", help="Certify at most this many inputs."),
@@ -46,7 +56,7 @@ def certify(
     from holdfast.cli.models import open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
-    from holdfast.runs.execute import Plan, execute
+    from holdfast.runs.execute import Plan
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
@@ -67,6 +77,12 @@ def certify(
         check_count("--max", max_)
     inputs = open_dataset(data, split=split).every(skip, max_)
     checkpoint = open_model(model, inputs)
+    classes = checkpoint.architecture.classes
+    if inputs.labels.max() >= classes:
+        raise DatasetError(
+            f"{data} has labels up to {inputs.labels.max()}, but {model} knows the classes 0 to {classes - 1}; "
+            f"use the dataset it was trained for"
+        )
     errors = Console(stderr=True, highlight=False)
     trained = checkpoint.notes.get("sigma")
     if trained is not None and float(trained) != sigma:
@@ -74,17 +90,26 @@ def certify(
             f"note: {model} was trained with sigma = {trained}, and is certified here with sigma = {sigma:g}",
             style="yellow",
         )
-    smoothed = SmoothedClassifier(checkpoint.net, sigma, outputs=outputs, inputs="images", device=device, batch=batch)
+    smoothed = SmoothedClassifier(
+        checkpoint.net, sigma, outputs=outputs, inputs=inputs_kind, device=device, batch=batch
+    )
     notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
-    try:
-        run = execute(smoothed, Plan(inputs, settings, out, known_seed, notes), progress=progress)
-    except KeyboardInterrupt:
-        if out.exists():
-            errors.print(
-                f"stopped; the certificates finished so far are in {out} ('holdfast report {out}' reads them)",
-                style="yellow",
-            )
-        raise
+    run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)
     print_report([run], Question(), console)
     console.print(f"{len(run)} certificates in {out}; next: holdfast report {out}", soft_wrap=True)
+
+
+def execute_or_say(smoothed: "SmoothedClassifier", plan: "Plan", progress: bool | None) -> "CertifiedRun":
+    """Certify a plan; if interrupted, say where the finished certificates are."""
+    from holdfast.runs.execute import execute
+
+    try:
+        return execute(smoothed, plan, progress=progress)
+    except KeyboardInterrupt:
+        if plan.out.exists():
+            said = (
+                f"stopped; the certificates finished so far are in {plan.out} ('holdfast report {plan.out}' reads them)"
+            )
+            Console(stderr=True, highlight=False).print(said, style="yellow", soft_wrap=True)
+        raise

@@ -26,10 +26,11 @@ def demo(
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
+    from holdfast.cli.certify import execute_or_say
     from holdfast.report.accuracy import Question
     from holdfast.report.figures import examples_figure, save_figure, write_figures
     from holdfast.report.text import print_report
-    from holdfast.runs.execute import Plan, execute
+    from holdfast.runs.execute import Plan
     from holdfast.runs.folder import free_name
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.validation import check_count
@@ -50,7 +51,7 @@ def demo(
         soft_wrap=True,
     )
     notes = {"model": "fashion-mnist", "weights": dict(checkpoint.notes)}
-    run = execute(smoothed, Plan(chosen, settings, target, seed_number(seed), notes), progress=progress)
+    run = execute_or_say(smoothed, Plan(chosen, settings, target, seed_number(seed), notes), progress)
     console.print()
     print_report([run], Question(radii=(0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75)), console)
 

@@ -1,5 +1,7 @@
 """From what people type to values."""
 
+import math
+
 from holdfast.errors import InvalidArgument
 
 
@@ -13,6 +15,8 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
         raise InvalidArgument(
             f"{option} takes numbers separated by commas, such as 0,0.25,0.5, got {text!r}"
         ) from error
+    if any(math.isnan(value) for value in values):
+        raise InvalidArgument(f"{option} takes numbers, got nan")
     if not values:
         raise InvalidArgument(f"{option} takes at least one number, got {text!r}")
     return values

@@ -19,7 +19,7 @@ def report(
     ),
     format_: str = typer.Option("text", "--format", help="'text' or 'json' (on stdout)."),
     figures: Path | None = typer.Option(
-        None, help="Folder for the PNG figures; default: figures/ in the first run. Text only."
+        None, help="Folder for the PNG figures; default: figures/ in the (first) run. Text only."
     ),
 ) -> None:
     """Certified accuracy by radius and threshold; needs neither the model nor torch."""
@@ -38,7 +38,8 @@ def report(
     chosen = None if methods is None else words(methods)
     for method in chosen or ():
         method_named(method)
-    question = Question(asked, numbers(threshold, "--threshold"), chosen)
+    thresholds = numbers(threshold, "--threshold")
+    question = Question(asked, thresholds, chosen)
     opened = [Run.open(path) for path in runs]
     check_runs(opened)
     needed = work(opened, question)
@@ -50,6 +51,12 @@ def report(
     console = Console(highlight=False)
     with progress_bar("reporting", 2 * needed, unit="bounds") as on_inputs:
         print_report(opened, question, console, on_inputs=on_inputs)
-        written = write_figures(opened, question, figures or runs[0] / "figures", on_inputs=on_inputs)
+        written = write_figures(opened, question, figures or _folder(runs), on_inputs=on_inputs)
     for path in written:
         console.print(f"figure: {path}", soft_wrap=True)
+
+
+def _folder(runs: list[Path]) -> Path:
+    """A run's own figures stay its own: a comparison goes into a folder named after the others."""
+    others = "-".join(path.name for path in runs[1:])
+    return runs[0] / "figures" / (f"with-{others[:80]}" if others else "")

@@ -26,21 +26,20 @@ def train(
     """Train a network with Gaussian noise added to its images, before its normalisation."""
     import torch
 
-    from holdfast.errors import CheckpointError, InvalidArgument
+    from holdfast.errors import InvalidArgument
     from holdfast.models import resolve_device
     from holdfast.progress import progress_bar
     from holdfast.train.loop import Epoch, Recipe, architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.version import installed_version
     from holdfast.zoo.architecture import architecture_names
-    from holdfast.zoo.checkpoint import save_checkpoint
+    from holdfast.zoo.checkpoint import check_target, save_checkpoint
     from holdfast.zoo.datasets.open import open_dataset
 
     choice(arch, "--arch", architecture_names())
     if out.suffix != ".safetensors":
         raise InvalidArgument(f"--out must end in .safetensors, got {out}")
-    if out.exists():
-        raise CheckpointError(f"{out} exists already and is left as it is; choose another name or move it away")
+    check_target(out)
     recipe = Recipe(sigma, epochs, batch, learning_rate, seed=seed)
     where = resolve_device(device)
     inputs = open_dataset(data, split=split)

@@ -58,7 +58,13 @@ class TorchModel(Model):
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
         with torch.inference_mode():
-            answer: Tensor = self._net(batch).float()
+            try:
+                answer: Tensor = self._net(batch).float()
+            except Exception as error:  # the module is foreign code
+                reason = " ".join(str(error).split())
+                raise ModelError(
+                    f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}"
+                ) from error
             return answer.softmax(1) if self._softmax else answer
 
     def complaint(self, batch: Tensor) -> str:
@@ -72,7 +78,8 @@ class TorchModel(Model):
                 answer = self._net(batch)
             except Exception as error:  # the module is foreign code: whatever it raises, say so before sampling
                 reason = " ".join(str(error).split())
-                return f"it failed on a batch of shape {tuple(batch.shape)}: {reason}"
+                hint = "; noisy copies are float32: net.float() may be what is missing" if "dtype" in reason else ""
+                return f"it failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
         rows = len(batch)
         if not isinstance(answer, Tensor):
             return f"expected a tensor of shape ({rows}, classes), got {type(answer).__name__}; wrap the module to return its logits"

@@ -1,6 +1,7 @@
 """Figures of a report, written as PNG files."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds.named import method_named
 from holdfast.drawing import PALETTE, draw_curves, house_style
+from holdfast.errors import RunError
 from holdfast.progress import OnDone, unseen
 from holdfast.report.accuracy import Question
 from holdfast.report.text import method_title
@@ -21,20 +23,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
-_POINTS = 49
+_POINTS = 97
 _LONGEST = 40
 
 
 def write_figures(runs: Sequence[Run], question: Question, folder: Path, *, on_inputs: OnDone = unseen) -> list[Path]:
     """One figure per measure, all runs in it; returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for measure in ("score", "margin", "label"):
         having = [run for run in runs if measure in run.measures]
         if having:
             path = folder / f"certified_accuracy_{measure}.png"
-            _save(accuracy_figure(having, measure, question, on_inputs=on_inputs), path)
-            written.append(path)
+            written.append(save_figure(accuracy_figure(having, measure, question, on_inputs=on_inputs), path))
     return written
 
 
@@ -89,14 +89,19 @@ def examples_figure(
 
 
 def save_figure(figure: "Figure", path: Path) -> Path:
-    """Write a figure as PNG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _save(figure, path)
+    """Write a figure as PNG, in one step."""
+    temporary = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": "holdfast"})
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise RunError(
+            f"could not write the figure {path} ({error.strerror}); choose another folder with --figures"
+        ) from error
     return path
-
-
-def _save(figure: "Figure", path: Path) -> None:
-    figure.savefig(path, dpi=200, metadata={"Software": "holdfast"})
 
 
 def _axis(run: Run, question: Question) -> NDArray[np.float64]:
@@ -109,33 +114,33 @@ def _draw_run(axes: "Axes", run: Run, measure: str, question: Question, on_input
     radii = _axis(run, question)
     thresholds = question.thresholds_for(measure)
     marker = "o" if run.radii is not None else None
+    reach = 0.0
     for method, line in zip(question.methods_for(run, measure), _LINES, strict=False):
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
         on_inputs(len(run))
+        reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
         for colour, values in zip(PALETTE, table, strict=False):
             axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
-    name = run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
-    axes.set_title(name if run.sigma is None else f"{name}\nsigma = {shortest(run.sigma)}", fontsize=10)
-    _frame(axes, radii)
+    _frame(axes, run, radii, reach)
 
 
 def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     for colour, run in zip(PALETTE, runs, strict=False):
         radii = _axis(run, question)
         values = run.certified_accuracy("label", radii=radii)[0]
-        axes.plot(radii, values, color=colour, label=run.path.name, drawstyle="steps-pre")
-        _frame(axes, radii)
+        axes.plot(radii, values, color=colour, label=_short(run), drawstyle="steps-pre")
+        _frame(axes, run, radii, float(radii[values > 0].max(initial=0.0)))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
     axes.legend()
 
 
 def _legend(figure: "Figure", runs: Sequence[Run], measure: str, question: Question) -> None:
+    """Colours say thresholds and line styles say methods: one row each."""
     from matplotlib.lines import Line2D
 
-    sign = {"score": "score", "margin": "margin"}[measure]
     colours = [
-        Line2D([], [], color=colour, label=f"{sign} > {shortest(threshold)}")
+        Line2D([], [], color=colour, label=f"{measure} > {shortest(threshold)}")
         for colour, threshold in zip(PALETTE, question.thresholds_for(measure), strict=False)
     ]
     methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
@@ -143,7 +148,8 @@ def _legend(figure: "Figure", runs: Sequence[Run], measure: str, question: Quest
         Line2D([], [], color="0.35", linestyle=line, label=_described(method))
         for line, method in zip(_LINES, methods, strict=False)
     ]
-    figure.legend(handles=[*colours, *lines], loc="outside lower center", ncols=3 if len(runs) == 1 else 5, fontsize=9)
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines), fontsize=8.5, handlelength=2.6)
+    figure.axes[-1].legend(handles=colours, loc="upper right", fontsize=8.5)
 
 
 def _described(method: str) -> str:
@@ -151,7 +157,16 @@ def _described(method: str) -> str:
     return title if method_named(method).guaranteed else f"{title} (not certified)"
 
 
-def _frame(axes: "Axes", radii: NDArray[np.float64]) -> None:
-    axes.set_xlim(0.0, float(radii.max()))
+def _short(run: Run) -> str:
+    return run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
+
+
+def _frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
+    """Axes that end a little after the last certified input, and a title that says what was run."""
+    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {shortest(run.sigma)}"]
+    if "n" in run.config:
+        said += [f"n = {run.config['n']:,}", f"alpha = {shortest(run.config['alpha'])}"]
+    axes.set_title(f"{_short(run)}\n{', '.join(part for part in said if part)}", fontsize=9.5)
+    axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach or 1.0))
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("radius of the perturbation (l2)")

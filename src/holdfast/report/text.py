@@ -21,6 +21,7 @@ _NAMES = {
     LABEL_METHOD: "votes (Cohen)",
 }
 _ORDER = ("score", "margin", "label")
+_VALUE_WIDTH = 8
 
 
 def method_title(method: str) -> str:
@@ -28,36 +29,45 @@ def method_title(method: str) -> str:
     return _NAMES.get(method, method)
 
 
-def accuracy_table(run: Run, question: Question, *, on_inputs: OnDone = unseen) -> RenderableType:
-    """Certified accuracy by radius, one line for each measure, threshold and method."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("certified", no_wrap=True)
-    table.add_column("within radius", no_wrap=True)
-    for radius in question.radii_for(run):
-        table.add_column(shortest(radius), justify="right")
+def accuracy_table(run: Run, question: Question, *, width: int, on_inputs: OnDone = unseen) -> RenderableType:
+    """Certified accuracy by radius, one line for each measure, threshold and method; in blocks that fit the width."""
     rows = sorted(
         accuracy_rows(run, question, on_inputs=on_inputs),
         key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0),
     )
+    radii = question.radii_for(run)
+    names = max(len(method_title(row.method)) for row in rows) + max(len(_claim(row)) for row in rows) + 4
+    fit = max(1, (width - names) // _VALUE_WIDTH)
+    blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
+    notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
+    if run.radii is not None:
+        notes.append("Published bounds, which their authors rounded to nearest.")
+    if not all(row.guaranteed for row in rows):
+        notes.append("* an estimate for comparison, not a certificate")
+    return Group(Text(_headline(run), style="bold"), *blocks, *(Text(note, style="dim") for note in notes))
+
+
+def _block(rows: Sequence[AccuracyRow], radii: Sequence[float], columns: range) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("certified", no_wrap=True)
+    table.add_column("within radius", no_wrap=True)
+    for column in columns:
+        table.add_column(shortest(radii[column]), justify="right", no_wrap=True)
     claim = ""
     for row in rows:
         if claim and claim != _claim(row):
             table.add_section()
         first = claim != _claim(row)
         claim = _claim(row)
-        table.add_row(claim if first else "", method_title(row.method), *(_percent(value) for value in row.values))
-    notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
-    if run.radii is not None:
-        notes.append("Published bounds, which their authors rounded to nearest.")
-    if not all(row.guaranteed for row in rows):
-        notes.append("* an estimate for comparison, not a certificate")
-    return Group(Text(_headline(run), style="bold"), table, *(Text(note, style="dim") for note in notes))
+        values = [_percent(row.values[column]) for column in columns]
+        table.add_row(claim if first else "", method_title(row.method), *values)
+    return table
 
 
 def print_report(runs: Sequence[Run], question: Question, console: Console, *, on_inputs: OnDone = unseen) -> None:
     """All runs, one table each."""
     for run in runs:
-        console.print(accuracy_table(run, question, on_inputs=on_inputs))
+        console.print(accuracy_table(run, question, width=console.width, on_inputs=on_inputs))
         console.print()
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Curves
 from holdfast.bounds.named import method_named
+from holdfast.errors import RunError
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import LABEL_METHOD, Run
 from holdfast.runs.store import Entry, read_entries
@@ -27,7 +28,10 @@ class CertifiedRun(Run):
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All inputs, in the order of their index."""
-        return tuple(read_entries(self._folder))
+        found = tuple(read_entries(self._folder))
+        if len({entry.index for entry in found}) != len(found):
+            raise RunError(f"{self.path} holds the same input more than once; remove the part file that was copied")
+        return found
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)

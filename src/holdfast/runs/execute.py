@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.noise import check_seed
 from holdfast.runs.certified import CertifiedRun
@@ -48,6 +48,28 @@ class _Images:
 
     def __getitem__(self, position: int) -> NDArray[np.float32]:
         return self._data.image(position)
+
+
+def certify_run(
+    smoothed: SmoothedClassifier,
+    inputs: NDArray[np.float32],
+    labels: ArrayLike,
+    *,
+    out: str | Path,
+    settings: Settings | None = None,
+    seed: int | None = None,
+    name: str = "inputs",
+    label_names: Sequence[str] = (),
+    progress: bool | None = None,
+) -> CertifiedRun:
+    """Certify labelled inputs of your own with a network of your own, into a run that ``holdfast report`` reads.
+
+    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of sigma).
+    """
+    data = LabelledInputs(
+        name, np.asarray(inputs), np.asarray(labels, dtype=np.int64), np.arange(len(inputs)), tuple(label_names)
+    )
+    return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
 
 
 def execute(smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None) -> CertifiedRun:

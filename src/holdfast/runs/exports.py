@@ -15,6 +15,8 @@ def export_log(run: Run, measure: str) -> Log:
     """Cohen et al.'s log for ``label``; the paper's for ``score`` and ``margin``."""
     if measure not in run.measures:
         raise InvalidArgument(f"{run.path} has no {measure!r} to export; it has: {', '.join(run.measures)}")
+    if len(run) == 0:
+        raise InvalidArgument(f"{run.path} holds no finished certificates yet; there is nothing to export")
     if isinstance(run, ImportedRun):
         return run.log
     assert isinstance(run, CertifiedRun)

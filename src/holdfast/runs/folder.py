@@ -34,8 +34,8 @@ class RunFolder:
         free = shutil.disk_usage(parent).free
         if free < bytes_needed:
             raise RunError(
-                f"the disk under {parent} has {free / 1e6:,.0f} MB free, and this run needs about "
-                f"{bytes_needed / 1e6:,.0f} MB; free some space or choose another --out"
+                f"the disk under {parent} has {free / 1e6:,.1f} MB free, and this run needs about "
+                f"{bytes_needed / 1e6:,.1f} MB; free some space or choose another --out"
             )
 
     @classmethod
@@ -111,6 +111,6 @@ def free_name(parent: Path, name: str) -> Path:
 def _explained(path: Path, error: OSError) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
-            f"no space left to write {path}; what was written before is complete. Free some space and run the rest"
+            f"no space left to write {path}; what was written before is complete. Free some space and certify the rest into another folder"
         )
     return RunError(f"could not write {path}: {os.strerror(error.errno) if error.errno else error}")

@@ -26,6 +26,10 @@ def import_log(source: Path, out: Path, *, measure: str | None = None, sigma: fl
     log = read_log(source)
     if measure not in (None, "score", "margin"):
         raise InvalidArgument(f"measure must be score or margin, got {measure!r}")
+    if measure is not None and log.is_cohen:
+        raise InvalidArgument(f"{source} is a log of label radii; it has no {measure}")
+    if measure == "score" and any(min(row.numbers) < 0 for row in log.rows):
+        raise InvalidArgument(f"{source} holds negative bounds, so it is a log of margins, not of scores")
     config: dict[str, Any] = {
         "kind": "imported",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

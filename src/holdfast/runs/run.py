@@ -1,7 +1,6 @@
 """A run read back from disk: certificates, or an imported log of somebody else's."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,8 @@ class Run(ABC):
     def sigma(self) -> float | None:
         """Standard deviation of the noise, where it is known."""
         sigma = self.config.get("sigma")
+        if sigma is not None and not isinstance(sigma, int | float):
+            raise RunError(f"{self.path}/run.json: sigma must be a number, got {sigma!r}; restore it from a copy")
         return None if sigma is None else float(sigma)
 
     @property
@@ -73,7 +74,7 @@ class Run(ABC):
         return len(self.correct)
 
     def certified_accuracy(
-        self, measure: str, *, radii: ArrayLike, thresholds: Sequence[float] = (), method: str | None = None
+        self, measure: str, *, radii: ArrayLike, thresholds: ArrayLike = (), method: str | None = None
     ) -> NDArray[np.float64]:
         """The share of inputs that are right **and** certified above each threshold at each radius.
 
@@ -86,6 +87,8 @@ class Run(ABC):
             return np.asarray(held.mean(axis=1), dtype=np.float64)
         if measure not in self.measures:
             raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
+        if np.size(thresholds) == 0:
+            raise InvalidArgument(f"certified accuracy of a {measure} needs thresholds=, such as [0.5]")
         lower = self.lower(measure, method or self.methods(measure)[0], at)
-        above = lower[None, :, :] > np.asarray(thresholds, dtype=np.float64)[:, None, None]
+        above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
         return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)

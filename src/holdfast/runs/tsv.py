@@ -4,6 +4,7 @@ Lower bounds and radii are written with three significant digits, rounded **down
 A certificate that abstains is written with class -1, and keeps its bounds.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,10 @@ def read_log(path: Path) -> Log:
         )
     if len(lines) == 1:
         raise RunError(f"{path} has a header and no rows; there is nothing to import")
-    return Log(header, [_parse(path, number, line, header) for number, line in enumerate(lines[1:], start=2)])
+    rows = [_parse(path, number, line, header) for number, line in enumerate(lines[1:], start=2)]
+    if len({row.index for row in rows}) != len(rows):
+        raise RunError(f"{path} has rows with the same idx; each input may appear once")
+    return Log(header, rows)
 
 
 def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
@@ -98,16 +102,25 @@ def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
             f"{path}, line {number}: expected {len(header)} columns, got {len(cells)}; the file may be cut off"
         )
     try:
-        return LogRow(
+        row = LogRow(
             index=int(cells[0]),
             label=int(cells[1]),
             predicted=int(cells[2]),
             numbers=tuple(float(cell) for cell in cells[3:-2]),
-            correct=bool(int(cells[-2])),
+            correct=int(cells[-2]) == 1,
             seconds=_seconds(cells[-1]),
         )
     except ValueError as error:
         raise RunError(f"{path}, line {number}: {error}") from error
+    if cells[-2].strip() not in ("0", "1") or row.correct != (row.predicted == row.label):
+        raise RunError(
+            f"{path}, line {number}: correct must be 1 where predict is the label and 0 elsewhere, got {cells[-2]} for "
+            f"predict {row.predicted} and label {row.label}"
+        )
+    low, high = (0.0, math.inf) if len(row.numbers) == 1 else (-1.0, 1.0)
+    if not all(low <= value <= high for value in row.numbers):
+        raise RunError(f"{path}, line {number}: numbers must lie in [{low:g}, {high:g}], got {row.numbers}")
+    return row
 
 
 def _clock(seconds: float) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import OnDone, unseen
 from holdfast.validation import check_count, check_sigma
 from holdfast.zoo.architecture import Architecture
@@ -49,7 +49,9 @@ class Epoch:
 
 
 def architecture_for(name: str, data: LabelledInputs) -> Architecture:
-    """The named architecture with the data's sizes."""
+    """The named architecture with the data's sizes, if the data can be trained on."""
+    if data.images.ndim != 4:
+        raise InvalidArgument(f"{name} takes images, got inputs of shape {data.images.shape[1:]}")
     _, channels, height, width = data.images.shape
     if height != width:
         raise InvalidArgument(f"{name} takes square images, got {height} x {width}; crop or pad them first")
@@ -66,6 +68,7 @@ def train(
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> nn.Module:
     """Train from scratch with one fresh noisy copy of every image an epoch, mirrored half of the time."""
+    _check_data(data)
     torch.manual_seed(recipe.seed)
     order = np.random.default_rng(recipe.seed)
     net = architecture.build().to(device)
@@ -93,3 +96,16 @@ def train(
             on_step(len(images))
         on_epoch(Epoch(number, loss_sum / len(data), correct / len(data)))
     return net.eval()
+
+
+def _check_data(data: LabelledInputs) -> None:
+    if len(np.unique(data.labels)) < 2:
+        raise DatasetError(f"{data.name}: a classifier needs at least two classes, got only class {data.labels[0]}")
+    if data.images.dtype == np.uint8:
+        return
+    low, high = float(data.images.min()), float(data.images.max())
+    if not (low >= -0.5 and high <= 1.5):
+        raise DatasetError(
+            f"{data.name}: images must be in [0, 1], got values from {low:.3g} to {high:.3g}; divide bytes by 255, and leave "
+            f"normalisation to the network's first layer"
+        )

@@ -28,21 +28,31 @@ class Checkpoint:
     notes: Mapping[str, str]
 
 
-def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, notes: Mapping[str, str]) -> None:
-    """Write weights as safetensors, through a temporary file, never over an existing one."""
+def check_target(path: Path) -> None:
+    """Refuse a place where weights could not be written, before any are trained."""
     if path.exists():
         raise CheckpointError(f"{path} exists already and is left as it is; choose another name or move it away")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise CheckpointError(
+            f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out"
+        )
+
+
+def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, notes: Mapping[str, str]) -> None:
+    """Write weights as safetensors, through a temporary file, never over an existing one."""
+    check_target(path)
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
     temporary = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         save_file(state, temporary, metadata={_ARCHITECTURE: architecture.to_json(), **notes})
+        # The library writes for the owner only; weights are as readable as any other file.
+        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"could not write {path}: {os.strerror(error.errno or 0)}; free some space and try again"
-        ) from error
+        raise CheckpointError(f"could not write {path} ({error}); free some space or choose another --out") from error
 
 
 def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Checkpoint:
@@ -52,6 +62,8 @@ def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Check
     """
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}; expected a .safetensors file or a torch.save of weights")
+    if not os.access(path, os.R_OK):
+        raise CheckpointError(f"{path} cannot be read: permission denied; ask its owner, or copy it")
     if path.suffix == ".safetensors":
         return _load_safetensors(path)
     return _load_torch(path, default)
@@ -117,6 +129,12 @@ def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
     return net.eval()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def _describe(content: object) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import InvalidArgument, InvalidInput
+
 
 class Normalize(nn.Module):
     """Subtract a mean and divide by a standard deviation, per channel."""
@@ -18,9 +20,17 @@ class Normalize(nn.Module):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
+        if len(mean) != len(std) or not all(each > 0 for each in std):
+            raise InvalidArgument(
+                f"Normalize takes a mean and a positive std per channel, got mean={mean!r}, std={std!r}"
+            )
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise a batch (n, channels, height, width)."""
+        if x.ndim != 4 or x.shape[1] != self.mean.shape[1]:
+            raise InvalidInput(
+                f"expected images with {self.mean.shape[1]} channels, got a batch of shape {tuple(x.shape)}"
+            )
         return (x - self.mean) / self.std

@@ -22,14 +22,18 @@ class LabelledInputs:
     label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.images.ndim != 4 or len(self.images) == 0:
+        if len(self.images) == 0:
+            raise DatasetError(f"{self.name} is empty: it holds no inputs")
+        if self.images.ndim < 2:
             raise DatasetError(
-                f"{self.name}: images must have shape (count, channels, height, width), got {self.images.shape}"
+                f"{self.name}: inputs must have a first dimension that counts them, got {self.images.shape}"
             )
         if not len(self.images) == len(self.labels) == len(self.indices):
             raise DatasetError(
                 f"{self.name}: {len(self.images)} images but {len(self.labels)} labels; they must match one to one"
             )
+        if self.labels.min() < 0:
+            raise DatasetError(f"{self.name}: labels must be class numbers from 0, got {self.labels.min()}")
 
     def __len__(self) -> int:
         return len(self.images)

@@ -26,7 +26,9 @@ def load_npz(path: Path, split: str) -> LabelledInputs:
                 )
             images, labels = arrays[f"{prefix}images"], arrays[f"{prefix}labels"]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DatasetError(f"{path} is not a readable .npz archive of plain arrays ({error})") from error
+        raise DatasetError(
+            f"{path} is not a readable .npz archive of plain (unpickled) arrays; write it with numpy.savez"
+        ) from error
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
