@@ -53,7 +53,7 @@ def demo(
     notes = {"model": "fashion-mnist", "weights": dict(checkpoint.notes)}
     run = execute_or_say(smoothed, Plan(chosen, settings, target, seed_number(seed), notes), progress)
     console.print()
-    print_report([run], Question(radii=(0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75)), console)
+    print_report([run], Question(radii=(0.0, 0.125, 0.25, 0.375, 0.5, 0.75)), console)
 
     names = dict(enumerate(data.label_names))
     examples = _three(run.entries)

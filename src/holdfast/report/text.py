@@ -21,7 +21,6 @@ _NAMES = {
     LABEL_METHOD: "votes (Cohen)",
 }
 _ORDER = ("score", "margin", "label")
-_VALUE_WIDTH = 8
 
 
 def method_title(method: str) -> str:
@@ -37,7 +36,8 @@ def accuracy_table(run: Run, question: Question, *, width: int, on_inputs: OnDon
     )
     radii = question.radii_for(run)
     names = max(len(method_title(row.method)) for row in rows) + max(len(_claim(row)) for row in rows) + 4
-    fit = max(1, (width - names) // _VALUE_WIDTH)
+    column = max(5, *(len(shortest(radius)) for radius in radii)) + 2
+    fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
     if run.radii is not None:
