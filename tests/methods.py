@@ -11,6 +11,12 @@ METHODS: dict[str, hf.Method] = {
     "naive-betting": hf.Naive(mean=hf.Betting()),
     "naive-hoeffding": hf.Naive(mean=hf.Hoeffding()),
 }
+ORDERED: dict[str, hf.Method] = {
+    "tangents": hf.Tangents(),
+    "tangent-1.0": hf.Tangent(radius=1.0),
+}
+"""Methods that need samples in the order of their arrival."""
+
 EXACT_CDF = hf.CDF(band=hf.Empirical())
 EXACT_NAIVE = hf.Naive(mean=hf.EmpiricalMean())
 BANDS: dict[str, hf.Band] = {"berk-jones": hf.BerkJones(), "dkw": hf.DKW()}

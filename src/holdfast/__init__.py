@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast.bands import DKW, Band, BerkJones, Empirical
-from holdfast.bounds import CDF, Curve, Curves, Method, Naive, bound, bound_many
+from holdfast.bounds import CDF, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
 from holdfast.certificate import Certificate, Provenance
 from holdfast.errors import (
     CheckpointError,
@@ -80,6 +80,8 @@ __all__ = [
     "Scores",
     "Settings",
     "SmoothedClassifier",
+    "Tangent",
+    "Tangents",
     "bound",
     "bound_many",
     "certify_run",

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.bounds import Method
+from holdfast.bounds import Method, bound
 from holdfast.errors import InvalidArgument
 from holdfast.label import clopper_pearson_lower
-from holdfast.scores import Exceedances
+from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
 _MOST = 2**40
@@ -34,8 +34,7 @@ def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
     def enough(n: int) -> bool:
         if claim == "label":
             return clopper_pearson_lower(n, n, alpha) > 0.5
-        unanimous = Exceedances(np.array([1.0]), np.array([n]), n, (0.0, 1.0))
-        return bool(method.steps(unanimous, alpha, sides).value(np.zeros(1))[0] > 0.5)
+        return bound(ScoreSamples(np.ones(n), sigma=1.0), alpha=alpha, method=method, sides=sides).lower(0.0) > 0.5
 
     high = 1
     while not enough(high):

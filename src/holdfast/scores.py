@@ -6,6 +6,7 @@ reach them? (:class:`Exceedances`.)
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -72,6 +73,10 @@ class Scores(ABC):
         """Exceedances of a score that is nowhere above this one; for lower bounds."""
 
     @abstractmethod
+    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":
+        """The samples in blocks, in the order of their arrival."""
+
+    @abstractmethod
     def from_above(self) -> Exceedances:
         """Exceedances of the *reflected* score ``a + b - X``, nowhere above the reflection; for upper bounds."""
 
@@ -120,6 +125,11 @@ class ScoreSamples(Scores):
     def from_above(self) -> Exceedances:
         """The same for the reflected scores."""
         return self.reflect().from_below()
+
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
+        """The samples in blocks, in the order of their arrival."""
+        ends = np.cumsum(sizes)[:-1]
+        return [ScoreSamples(part, support=self.support, sigma=self.sigma) for part in np.split(self.values, ends)]
 
     def reflect(self) -> "ScoreSamples":
         """The scores ``a + b - X``: their lower bounds are this one's upper bounds, mirrored."""
@@ -185,6 +195,13 @@ class ScoreHistogram(Scores):
         at_most = np.cumsum(self.counts[k])
         mirrored = np.clip((a + b) - self.grid.round_up(k), a, b)
         return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
+
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:  # noqa: ARG002
+        """Counts have no order."""
+        raise InvalidArgument(
+            "a histogram has forgotten in which order its samples came, which a tangent needs; "
+            "use ScoreSamples, or a band: CDF(band=BerkJones())"
+        )
 
     def __add__(self, other: "ScoreHistogram") -> "ScoreHistogram":
         mine, theirs = (self.support, self.sigma, self.counts.size), (other.support, other.sigma, other.counts.size)

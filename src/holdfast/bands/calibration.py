@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.escape import escape_probability
+from holdfast.bands.ranks import spread_ranks
 from holdfast.rounding import probability_down
 from holdfast.validation import Sides
 
@@ -28,16 +29,9 @@ _PRECISION = 1e-7
 _ENVIRONMENT = "HOLDFAST_CACHE"
 
 
-@lru_cache(maxsize=256)
 def order_statistics(n: int) -> NDArray[np.int64]:
     """The order statistics that are bounded: all near both ends, then ever sparser by half a percent of the distance."""
-    chosen = [1]
-    while chosen[-1] < n:
-        i = chosen[-1]
-        chosen.append(min(n, i + max(1, int(_GROWTH * min(i, n - i)))))
-    indices = np.array(chosen, dtype=np.int64)
-    indices.flags.writeable = False
-    return indices
+    return spread_ranks(n, _GROWTH)
 
 
 def weights(n: int) -> NDArray[np.float64]:

@@ -6,5 +6,6 @@ from holdfast.bounds.curve import Curve
 from holdfast.bounds.curves import Curves, bound_many
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
+from holdfast.bounds.tangents import Tangent, Tangents
 
-__all__ = ["CDF", "DEFAULT_METHOD", "Curve", "Curves", "Method", "Naive", "bound", "bound_many"]
+__all__ = ["CDF", "DEFAULT_METHOD", "Curve", "Curves", "Method", "Naive", "Tangent", "Tangents", "bound", "bound_many"]

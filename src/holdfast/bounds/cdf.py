@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.bands import Band, BerkJones
-from holdfast.bounds.method import Method
+from holdfast.bounds.method import Method, View
+from holdfast.bounds.side import Side
 from holdfast.bounds.steps import Steps
 from holdfast.errors import InvalidArgument
-from holdfast.scores import Exceedances
+from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides, check_count
 
 
@@ -45,8 +46,9 @@ class CDF(Method):
         """Whether the band is one."""
         return self.band.guaranteed
 
-    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
         """One step per threshold."""
+        samples = view(scores)
         at = samples if self.thresholds is None else equal_count(samples, self.thresholds)
         return Steps.below(at, self.band.lower(at.counts, at.n, alpha, sides), guaranteed=self.guaranteed)
 

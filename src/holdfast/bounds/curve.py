@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds.search import largest_radius
-from holdfast.bounds.steps import Steps
+from holdfast.bounds.side import Side
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.validation import check_radii
 
@@ -30,8 +30,8 @@ class Curve:
     method: str
     guaranteed: bool
     support: tuple[float, float]
-    below: Steps
-    above: Steps | None
+    below: Side
+    above: Side | None
 
     @property
     def sides(self) -> str:
@@ -53,7 +53,7 @@ class Curve:
     def upper(self, radius: ArrayLike) -> float | NDArray[np.float64]:
         """The certified upper bound at a radius, or at each of an array of radii; rounded up."""
         a, b = self.support
-        return _like(radius, np.minimum(b, (a + b) - self._upper_steps().value(check_radii(radius) / self.sigma)))
+        return _like(radius, np.minimum(b, (a + b) - self._upper_side().value(check_radii(radius) / self.sigma)))
 
     @overload
     def radius(self, *, at_least: float) -> float: ...
@@ -77,13 +77,13 @@ class Curve:
             thresholds, steps = np.asarray(at_least, dtype=np.float64), self.below
         else:
             a, b = self.support
-            thresholds, steps = (a + b) - np.asarray(at_most, dtype=np.float64), self._upper_steps()
+            thresholds, steps = (a + b) - np.asarray(at_most, dtype=np.float64), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
         found = np.array([largest_radius(steps.value, float(c)) for c in thresholds.ravel()]).reshape(thresholds.shape)
         return _like(thresholds, self.sigma * found * (1 - 4 * np.finfo(np.float64).eps))
 
-    def _upper_steps(self) -> Steps:
+    def _upper_side(self) -> Side:
         if self.above is None:
             raise NotClaimed(
                 'this curve has a lower side only, and all of its alpha was spent there; ask for sides="both"'

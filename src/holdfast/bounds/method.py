@@ -1,11 +1,15 @@
 """What a method is: from score samples to a curve in the radius."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from holdfast.bounds.curve import Curve
-from holdfast.bounds.steps import Steps
+from holdfast.bounds.side import Side
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
+
+View = Callable[[Scores], Exceedances]
+"""Either the score from below, or its reflection from below."""
 
 
 class Method(ABC):
@@ -22,8 +26,8 @@ class Method(ABC):
         """False if any part is a plug-in estimate: its curves are not certificates."""
 
     @abstractmethod
-    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
-        """The lower side; with the reflected score's, if both are asked for, within the same ``alpha``."""
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+        """A lower bound for the score as ``view`` shows it; if both sides are asked for, each within the same ``alpha``."""
 
     def curve(self, scores: Scores, alpha: float, sides: Sides) -> Curve:
         """Both sides as asked. The upper side is the lower side of the reflected score."""
@@ -33,6 +37,6 @@ class Method(ABC):
             method=self.name,
             guaranteed=self.guaranteed,
             support=scores.support,
-            below=self.steps(scores.from_below(), alpha, sides),
-            above=self.steps(scores.from_above(), alpha, sides) if sides == "both" else None,
+            below=self.side(scores, lambda each: each.from_below(), alpha, sides),
+            above=self.side(scores, lambda each: each.from_above(), alpha, sides) if sides == "both" else None,
         )

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.bounds.method import Method
+from holdfast.bounds.method import Method, View
+from holdfast.bounds.side import Side
 from holdfast.bounds.steps import Steps
 from holdfast.errors import InvalidArgument
 from holdfast.means import Hoeffding, MeanBound
-from holdfast.scores import Exceedances
+from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
 
 
@@ -42,8 +43,9 @@ class Naive(Method):
         """Whether the mean bound is one."""
         return self.mean.guaranteed
 
-    def steps(self, samples: Exceedances, alpha: float, sides: Sides) -> Steps:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
         """One step of full height."""
+        samples = view(scores)
         a, b = samples.support
         share = (self.mean.lower(samples, alpha, sides) - a) / (b - a)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)

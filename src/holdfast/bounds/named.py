@@ -6,6 +6,7 @@ from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
+from holdfast.bounds.tangents import Tangent, Tangents
 from holdfast.errors import InvalidArgument
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 
@@ -41,5 +42,16 @@ def method_named(name: str) -> Method:
             return CDF(band=_BANDS[band](), thresholds=int(count))
         if rest in _BANDS:
             return CDF(band=_BANDS[rest]())
-    known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS]
+    if theorem == "tangents" and not rest:
+        return Tangents()
+    if theorem == "tangent" and _is_number(rest):
+        return Tangent(radius=float(rest))
+    known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS] + ["tangents", "tangent-RADIUS"]
     raise InvalidArgument(f"unknown method {name!r}; expected one of {', '.join(known)}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False

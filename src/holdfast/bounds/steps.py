@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from holdfast.bounds.neyman_pearson import quantile, shifted
+from holdfast.bounds.side import Side
 from holdfast.rounding import SLACK, probability_down
 from holdfast.scores import Exceedances
 
@@ -20,7 +21,7 @@ _SPACING = 0.002
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Side):
     """``value(r) = a + sum_j weights[j] g_r(p_j)`` with ``z[j] = Phi^-1(p_j)``.
 
     Guarantee:

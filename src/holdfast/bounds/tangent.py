@@ -1,0 +1,189 @@
+"""Tangent certificates: the CDF bound from means instead of a band.
+
+``g_r`` is convex, so for any function q fixed before the samples are seen, ``g_r(p) >= g_r(q) + g_r'(q) (p - q)``, and with
+``psi(t) = Integral_a^t g_r'(q(s)) ds``::
+
+    T(r) = a + Integral g_r(p(s)) ds  >=  a + Integral [g_r(q) - g_r'(q) q] ds + E psi(X)
+
+The last term is the mean of one bounded variable, for which betting is nearly optimal. A band must hold for every
+threshold at once; a tangent must hold for one number, and what q misses enters to second order only.
+
+No sample is wasted on guessing q: samples are taken in blocks, each twice as long as all before it, and q is guessed anew
+for every block from the blocks before. The gambler carries her wealth from block to block. Under the hypothesis
+``T(r) <= theta`` the mean of each block's psi is at most theta less its constant, whatever came before, so her wealth is a
+supermartingale and reaches 1/alpha with probability at most alpha.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from holdfast.bands.ranks import spread_ranks
+from holdfast.scores import Exceedances
+
+_GROWTH = 0.03
+_STEEPEST = np.array([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5])
+_BOLDEST = 0.9
+_LEAST_VARIANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """A guess q of the survival function, constant between ``edges``, from samples that came before."""
+
+    edges: NDArray[np.float64]
+    q: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, samples: Exceedances) -> "Pilot":
+        """The average empirical survival between a few hundred order statistics, dense in both tails."""
+        a, b = samples.support
+        rank = np.searchsorted(-samples.counts, -(samples.n + 1 - spread_ranks(samples.n, _GROWTH)), side="right") - 1
+        inner = np.unique(np.searchsorted(samples.thresholds, samples.thresholds[rank], side="left"))
+        inner = inner[(samples.thresholds[inner] > a) & (samples.thresholds[inner] < b)]
+        edges = np.concatenate(([a], samples.thresholds[inner], [b]))
+        area = np.concatenate(([0.0], np.cumsum(samples.widths * samples.counts)))
+        reached = np.concatenate((area[[0]], area[inner + 1], area[[-1]]))
+        average = np.diff(reached) / (samples.n * np.diff(edges))
+        q = (samples.n * np.clip(average, 0.0, 1.0) + 0.5) / (samples.n + 1)
+        return cls(edges, q)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Samples in groups: the interval each group lies in, how many it has, their mean, and the distance they span."""
+
+    interval: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    means: NDArray[np.float64]
+    spans: NDArray[np.float64]
+
+
+def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
+    """Group samples within the intervals, and within few ranks of each other: in the tails every sample is a group."""
+    x = samples.thresholds
+    rank = np.searchsorted(-samples.counts, -(samples.n + 1 - spread_ranks(samples.n, _GROWTH)), side="right") - 1
+    starts = np.union1d(np.searchsorted(x, edges[:-1]), rank)
+    starts = starts[starts < len(x)]
+    many = samples.multiplicities
+    counts = np.add.reduceat(many, starts)
+    low, high = x[starts], x[np.append(starts[1:], len(x)) - 1]
+    means = np.add.reduceat(many * x, starts) / np.maximum(counts, 1)
+    interval = np.clip(np.searchsorted(edges, low, side="right") - 1, 0, len(edges) - 2)
+    kept = counts > 0
+    return Summary(interval[kept], counts[kept], np.clip(means, low, high)[kept], (high - low)[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Wager:
+    """What the gambler holds against ``T(r) <= theta`` in one block: ``prod (1 + bet (y - (theta - constant)))``."""
+
+    constant: float
+    y: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    bet: float
+    most: float
+    overstated: float
+
+    @property
+    def estimate(self) -> float:
+        """Where the block's own average would put ``T(r)``."""
+        return self.constant + float(np.sum(self.counts * self.y) / self.counts.sum())
+
+    def log_wealth(self, theta: float) -> float:
+        """The logarithm of the wealth, never above the truth."""
+        return float(np.sum(self.counts * np.log1p(self.bet * (self.y - theta + self.constant)))) - self.overstated
+
+    def slope(self, theta: float) -> float:
+        """How fast it falls as theta rises."""
+        return float(np.sum(self.counts * self.bet / (1 + self.bet * (self.y - theta + self.constant))))
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One block to be played, with the guess from all blocks before it."""
+
+    guess: Pilot
+    seen: Summary
+
+
+def rounds(blocks: Sequence[Exceedances]) -> list[Round]:
+    """The first block only serves to guess; every other is played."""
+    guesses = [Pilot.of(joined(blocks[:k])) for k in range(1, len(blocks))]
+    return [Round(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
+
+
+def wager(played: Round, r: float, *, goal: float, n: int) -> Wager:
+    """Choose the tangent and the bet from the guess alone, and play the block.
+
+    The guess says how variable psi will be; slopes above a cap are replaced by it (q is lowered there), and the cap is the
+    one that promises the highest bound from ``n`` samples. Within a group samples are represented by their mean; the
+    wealth that this could overstate (Taylor's remainder, Popoviciu's inequality) is subtracted.
+    """
+    guess, seen = played.guess, played.seen
+    widths, z = np.diff(guess.edges), ndtri(guess.q)
+    mass = -np.diff(guess.q, prepend=1.0, append=0.0)
+    capped = np.minimum(z, _STEEPEST[:, None])
+    slopes = np.exp(r * capped - r**2 / 2)
+    constants = np.sum(widths * (ndtr(capped - r) - slopes * ndtr(capped)), axis=1)
+    psis = np.concatenate((np.zeros((len(_STEEPEST), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
+    means = np.sum(psis * mass, axis=1)
+    most = psis[:, -1]
+    variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, most**2 * _LEAST_VARIANCE)
+    foreseen = constants + means - np.sqrt(2 * variances * goal / n) - most * goal / (3 * n)
+    best = int(np.argmax(foreseen))
+    psi, slope = psis[best], slopes[best]
+    bet = min(math.sqrt(2 * goal / (n * variances[best])), _BOLDEST / float(most[best]))
+
+    start, steep = psi[seen.interval], slope[seen.interval]
+    y = start + steep * (seen.means - guess.edges[seen.interval])
+    ruin = 1 + bet * (np.maximum(start, y - steep * seen.spans) - float(most[best]))
+    overstated = float(np.sum(seen.counts * (bet * steep * seen.spans / ruin) ** 2)) / 8
+    return Wager(float(constants[best]), y, seen.counts, bet, float(most[best]), overstated)
+
+
+def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: float, alpha: float) -> float:
+    """A lower bound on ``T(r)`` from consecutive blocks of samples.
+
+    Guarantee:
+        At most ``T(r)`` with probability at least ``1 - alpha``.
+    Requires:
+        The blocks are independent samples of the same score.
+    Source:
+        Convexity of the Neyman-Pearson curve; betting: see :mod:`holdfast.means.betting`.
+    """
+    a, _ = support
+    goal = math.log(1 / alpha)
+    n = sum(int(each.seen.counts.sum()) for each in played)
+    wagers = [wager(each, r, goal=goal, n=n) for each in played]
+    needed = goal * (1 + 1e-12) + 1e-9
+    # No block may be ruined by a sample at the bottom, and Newton's steps must start above the root: wealth falls as
+    # theta rises and its logarithm is concave, so from there they come down on it.
+    theta = min(max(each.estimate for each in wagers), min(each.constant + each.most for each in wagers))
+    scale = max(each.most for each in wagers)
+    for _ in range(60):
+        short = needed - sum(each.log_wealth(theta) for each in wagers)
+        if short <= 0:
+            break
+        step = short / sum(each.slope(theta) for each in wagers)
+        theta -= max(step, 1e-13 * scale)
+        if theta <= 0:
+            return a
+    else:
+        return a
+    return a + max(0.0, theta)
+
+
+def joined(blocks: Sequence[Exceedances]) -> Exceedances:
+    """Several blocks as one sample."""
+    if len(blocks) == 1:
+        return blocks[0]
+    values = np.concatenate([block.values for block in blocks])
+    many = np.concatenate([block.multiplicities for block in blocks])
+    order = np.argsort(values, kind="stable")
+    counts = np.cumsum(many[order][::-1])[::-1]
+    return Exceedances(values[order], counts, sum(block.n for block in blocks), blocks[0].support)

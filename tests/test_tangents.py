@@ -1,0 +1,111 @@
+"""Tangent certificates: sound for one radius and for all, between the knots and beyond them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+import holdfast as hf
+from distributions import DISTRIBUTIONS
+from holdfast.bounds.knots import Knots
+from holdfast.bounds.tangent import joined
+from methods import ORDERED
+from test_guarantees import consistent, wrong_curves
+
+Floats = NDArray[np.float64]
+RADII = np.linspace(0.0, 5.0, 101)
+scores = arrays(np.float64, st.integers(1, 80), elements=st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])))
+methods = st.sampled_from(list(ORDERED.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("method", ORDERED)
+def test_the_whole_curve_is_wrong_at_most_alpha_of_the_time(method: str, distribution: str) -> None:
+    repeats = 120 if method == "tangents" else 1_200
+    for sides in ("lower", "both"):
+        wrong = wrong_curves(
+            ORDERED[method],
+            DISTRIBUTIONS[distribution],
+            n=150,
+            alpha=0.1,
+            sides=sides,
+            sketch=False,
+            repeats=repeats,
+            seed=5,
+        )
+        assert consistent(wrong, repeats, 0.1), f"{wrong} of {repeats} wrong, sides={sides}"
+
+
+@given(scores, methods)
+def test_bounds_are_monotone_and_stay_in_the_support(values: Floats, method: hf.Method) -> None:
+    curve = hf.bound(hf.ScoreSamples(values, sigma=0.7), alpha=0.05, method=method, sides="both")
+    lower, upper = curve.lower(RADII), curve.upper(RADII)
+    assert (np.diff(lower) <= 1e-12).all()
+    assert (np.diff(upper) >= -1e-12).all()
+    assert lower.min() >= 0
+    assert upper.max() <= 1
+    assert (lower <= upper).all()
+
+
+@given(scores, methods)
+def test_reflection_swaps_the_sides(values: Floats, method: hf.Method) -> None:
+    samples = hf.ScoreSamples(values, sigma=0.7)
+    straight = hf.bound(samples, alpha=0.05, method=method, sides="both")
+    mirrored = hf.bound(samples.reflect(), alpha=0.05, method=method, sides="both")
+    assert straight.upper(RADII) == pytest.approx(1 - mirrored.lower(RADII), abs=1e-7)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("spacing", [0.125, 0.5, 2.0])
+def test_a_curve_through_exact_knots_is_never_above_the_truth(name: str, spacing: float) -> None:
+    knots = np.arange(0.0, 4.01, spacing)
+    truth = DISTRIBUTIONS[name]
+    side = Knots((0.0, 1.0), knots, truth.lowest(knots))
+    assert (side.value(RADII) <= truth.lowest(RADII) + 1e-12).all()
+    assert side.value(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
+    near = RADII[RADII <= 4.0]
+    sag = 0.2419707 * spacing**2 / 8
+    steep = np.abs(np.diff(truth.lowest(RADII))).max() / 0.05
+    assert (truth.lowest(near) - side.value(near) <= 2 * sag + steep * 1e-9 + 1e-9).all()
+
+
+def test_one_radius_is_certified_tighter_than_the_band_does() -> None:
+    values = 1 / (1 + np.exp(-np.random.default_rng(1).normal(3, 2, 40_000)))
+    samples = hf.ScoreSamples(values, sigma=1.0)
+    for radius in (1.0, 2.0):
+        band = hf.bound(samples, alpha=1e-3).lower(radius)
+        whole = hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radius)
+        aimed = hf.bound(samples, alpha=1e-3, method=hf.Tangent(radius)).lower(radius)
+        assert band < whole < aimed
+
+
+def test_a_targeted_curve_is_flat_before_its_radius_and_naive_after_it() -> None:
+    samples = hf.ScoreSamples(np.random.default_rng(1).random(2_000), sigma=0.5)
+    curve = hf.bound(samples, alpha=0.01, method=hf.Tangent(0.5))
+    aimed = curve.lower(0.5)
+    assert curve.lower(0.1) == aimed
+    assert curve.lower(1.0) == pytest.approx(float(ndtr(ndtri(aimed) - 1.0)), abs=1e-9)
+
+
+def test_blocks_join_to_the_whole_sample() -> None:
+    values = np.random.default_rng(0).integers(0, 9, 50) / 8
+    samples = hf.ScoreSamples(values, sigma=1.0)
+    together = joined([block.from_below() for block in samples.blocks([10, 15, 25])])
+    assert together.mean == pytest.approx(values.mean(), abs=1e-12)
+    for s in np.unique(values):
+        first = int(np.searchsorted(together.thresholds, s))
+        assert together.counts[first] == (values >= s).sum()
+
+
+def test_counts_without_order_and_impossible_pilots_are_refused() -> None:
+    histogram = hf.ScoreSamples(np.ones(10), sigma=1.0).histogram()
+    with pytest.raises(hf.InvalidArgument, match="forgotten in which order"):
+        hf.bound(histogram, alpha=0.1, method=hf.Tangents())
+    with pytest.raises(hf.InvalidArgument, match="pilot must be a share"):
+        hf.Tangents(pilot=1.0)
+    with pytest.raises(hf.InvalidArgument, match="radius must be"):
+        hf.Tangent(radius=-1.0)
