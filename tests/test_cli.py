@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -377,3 +378,12 @@ def test_figures_that_cannot_be_written_are_reported(
     code, text = refused(capsys, "report", str(certified), "--figures", str(tmp_path / "file"))
     assert code == hf.RunError.exit_code
     assert "--figures" in text
+
+
+def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    question = ["--at-least", "0.7", "--radius", "0.1", "--skip", "100", "--n", "5000", "--seed", "1"]
+    assert run(["decide", *EMBEDDED, *question]) == 0
+    text = capsys.readouterr().out
+    assert text.count("certified") >= 5
+    assert re.search(r"\d of 5 certified with [\d,]+ noisy copies", text)
+    assert run(["decide", *EMBEDDED, "--at-least", "1.5", "--radius", "0.1"]) == hf.InvalidArgument.exit_code

@@ -24,6 +24,7 @@ from holdfast.evidence import Evidence
 from holdfast.label import LabelCertificate
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
+from holdfast.sequential import Decision, decide
 from holdfast.version import installed_version
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "Curve",
     "Curves",
     "DatasetError",
+    "Decision",
     "Empirical",
     "EmpiricalBernstein",
     "EmpiricalMean",
@@ -85,6 +87,7 @@ __all__ = [
     "bound",
     "bound_many",
     "certify_run",
+    "decide",
 ]
 
 

@@ -17,9 +17,11 @@ from holdfast.evidence import MOST_SELECTION
 from holdfast.feasibility import check_feasible
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
-from holdfast.progress import OnDone, progress_bar
+from holdfast.progress import OnDone, progress_bar, unseen
 from holdfast.sampling import Engine, LocalEngine, Task
 from holdfast.sampling.inputs import as_input, check_kind
+from holdfast.scores import Scores
+from holdfast.sequential import Decision, decide_from
 from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
 from holdfast.version import installed_version
 
@@ -160,6 +162,47 @@ class SmoothedClassifier:
                 f"for one input use certify(x)"
             )
         return list(self._stream(xs, range(len(xs)), settings, seed=seed, batch=batch, progress=progress))
+
+    def decide(
+        self,
+        x: Input,
+        *,
+        at_least: float,
+        radius: float,
+        measure: str = "score",
+        alpha: float = 1e-3,
+        n_max: int = 100_000,
+        n0: int = 100,
+        seed: int | None = None,
+        index: int = 0,
+        batch: int | None = None,
+    ) -> Decision:
+        """Is the predicted class's average ``measure`` at least ``at_least`` within ``radius``? Stops as soon as it knows.
+
+        Guarantee:
+            The decision's: if the statement is false it is certified with probability at most ``alpha``, although the
+            number of noisy copies was chosen by looking at them.
+        """
+        if measure not in ("score", "margin"):
+            raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+        check_count("n0", n0, at_most=MOST_SELECTION)
+        key = check_count("index", index, at_least=0)
+        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, self._probe([x]))
+        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
+        inside = self._checked([x], 0, None)
+        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
+        drawn = 0
+
+        def draw(n: int) -> Scores:
+            nonlocal drawn
+            drawn += n
+            evidence = engine.estimate([Task(key, inside, drawn - n, drawn, predicted)], on_copies=unseen)[0]
+            return evidence.score if measure == "score" else evidence.margin
+
+        support = (0.0, 1.0) if measure == "score" else (-1.0, 1.0)
+        return decide_from(
+            draw, at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
+        )
 
     def stream(
         self,

@@ -26,7 +26,7 @@ from holdfast.bands.ranks import spread_ranks
 from holdfast.scores import Exceedances
 
 _GROWTH = 0.03
-_STEEPEST = np.array([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5])
+STEEPEST = np.array([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5])
 _BOLDEST = 0.9
 _LEAST_VARIANCE = 1e-9
 
@@ -117,33 +117,55 @@ def rounds(blocks: Sequence[Exceedances]) -> list[Round]:
     return [Round(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
 
 
-def wager(played: Round, r: float, *, goal: float, n: int) -> Wager:
-    """Choose the tangent and the bet from the guess alone, and play the block.
+@dataclass(frozen=True, eq=False)
+class Tangents:
+    """The tangents at a guess, one for each cap on their slopes (q is lowered where it would be steeper).
 
-    The guess says how variable psi will be; slopes above a cap are replaced by it (q is lowered there), and the cap is the
-    one that promises the highest bound from ``n`` samples. Within a group samples are represented by their mean; the
-    wealth that this could overstate (Taylor's remainder, Popoviciu's inequality) is subtracted.
+    For each: the constant ``Integral [g_r(q) - g_r'(q) q] ds``, psi at the edges, and the mean and variance that the guess
+    expects of ``psi(X)``.
     """
-    guess, seen = played.guess, played.seen
-    widths, z = np.diff(guess.edges), ndtri(guess.q)
-    mass = -np.diff(guess.q, prepend=1.0, append=0.0)
-    capped = np.minimum(z, _STEEPEST[:, None])
-    slopes = np.exp(r * capped - r**2 / 2)
-    constants = np.sum(widths * (ndtr(capped - r) - slopes * ndtr(capped)), axis=1)
-    psis = np.concatenate((np.zeros((len(_STEEPEST), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
-    means = np.sum(psis * mass, axis=1)
-    most = psis[:, -1]
-    variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, most**2 * _LEAST_VARIANCE)
-    foreseen = constants + means - np.sqrt(2 * variances * goal / n) - most * goal / (3 * n)
-    best = int(np.argmax(foreseen))
-    psi, slope = psis[best], slopes[best]
-    bet = min(math.sqrt(2 * goal / (n * variances[best])), _BOLDEST / float(most[best]))
 
-    start, steep = psi[seen.interval], slope[seen.interval]
-    y = start + steep * (seen.means - guess.edges[seen.interval])
-    ruin = 1 + bet * (np.maximum(start, y - steep * seen.spans) - float(most[best]))
-    overstated = float(np.sum(seen.counts * (bet * steep * seen.spans / ruin) ** 2)) / 8
-    return Wager(float(constants[best]), y, seen.counts, bet, float(most[best]), overstated)
+    edges: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    psis: NDArray[np.float64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @classmethod
+    def at(cls, guess: Pilot, r: float) -> "Tangents":
+        """The tangents at distance r."""
+        widths, capped = np.diff(guess.edges), np.minimum(ndtri(guess.q), STEEPEST[:, None])
+        mass = -np.diff(guess.q, prepend=1.0, append=0.0)
+        slopes = np.exp(r * capped - r**2 / 2)
+        constants = np.sum(widths * (ndtr(capped - r) - slopes * ndtr(capped)), axis=1)
+        psis = np.concatenate((np.zeros((len(STEEPEST), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
+        means = np.sum(psis * mass, axis=1)
+        variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, psis[:, -1] ** 2 * _LEAST_VARIANCE)
+        return cls(guess.edges, slopes, constants, psis, means, variances)
+
+    @property
+    def most(self) -> NDArray[np.float64]:
+        """The largest value of each psi."""
+        return self.psis[:, -1]
+
+    def foreseen(self, goal: float, n: int) -> NDArray[np.float64]:
+        """The lower bound on ``T(r) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
+        return self.constants + self.means - np.sqrt(2 * self.variances * goal / n) - self.most * goal / (3 * n)
+
+    def play(self, which: int, seen: Summary, stake: float) -> "Wager":
+        """Bet ``stake`` (but not so much that a sample at the bottom ruins) on every sample of a block.
+
+        Within a group samples are represented by their mean; the wealth that this could overstate (Taylor's remainder,
+        Popoviciu's inequality) is subtracted.
+        """
+        psi, slope, most = self.psis[which], self.slopes[which], float(self.most[which])
+        bet = min(stake, _BOLDEST / most)
+        start, steep = psi[seen.interval], slope[seen.interval]
+        y = start + steep * (seen.means - self.edges[seen.interval])
+        ruin = 1 + bet * (np.maximum(start, y - steep * seen.spans) - most)
+        overstated = float(np.sum(seen.counts * (bet * steep * seen.spans / ruin) ** 2)) / 8
+        return Wager(float(self.constants[which]), y, seen.counts, bet, most, overstated)
 
 
 def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: float, alpha: float) -> float:
@@ -159,7 +181,11 @@ def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: floa
     a, _ = support
     goal = math.log(1 / alpha)
     n = sum(int(each.seen.counts.sum()) for each in played)
-    wagers = [wager(each, r, goal=goal, n=n) for each in played]
+    wagers = []
+    for each in played:
+        tangents = Tangents.at(each.guess, r)
+        best = int(np.argmax(tangents.foreseen(goal, n)))
+        wagers.append(tangents.play(best, each.seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
     needed = goal * (1 + 1e-12) + 1e-9
     # No block may be ruined by a sample at the bottom, and Newton's steps must start above the root: wealth falls as
     # theta rises and its logarithm is concave, so from there they come down on it.

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from holdfast.cli.certify import certify
+from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.export import export
@@ -69,6 +70,7 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "certify": certify,
+    "decide": decide,
     "report": report,
     "import": import_command,
     "export": export,

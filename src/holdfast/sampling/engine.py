@@ -1,7 +1,7 @@
 """The seam between certificates and compute: who runs the noisy copies, and what comes back.
 
 A task names a span of one input's noise. Its result depends on nothing but the task, the seed and the model, and the
-results of adjoining spans add up to the result of the whole: so a span may be cut at block boundaries, run anywhere, in
+results of adjoining spans add up to the result of the whole: so a span may be cut, run anywhere, in
 any order, more than once if a machine is lost, and merged.
 """
 
@@ -17,7 +17,7 @@ from holdfast.progress import OnDone
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Copies ``start`` to ``stop`` of the input ``x``; ``start`` is a multiple of the noise's block size."""
+    """Copies ``start`` to ``stop`` of the input ``x``; spans that start with a block of noise waste none of it."""
 
     index: int
     x: Tensor

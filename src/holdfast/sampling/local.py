@@ -22,11 +22,12 @@ T = TypeVar("T", bound=Tally)
 
 
 class _Piece(NamedTuple):
-    """The first ``rows`` copies of a block, for the task in ``slot``."""
+    """Copies ``first`` to ``last`` of a block, for the task in ``slot``."""
 
     slot: int
     block: BlockKey
-    rows: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,9 @@ class LocalEngine(Engine):
         rows = self.noise.block_rows(tasks[0].x.shape)
         pieces = []
         for slot, task in enumerate(tasks):
-            assert task.start % rows == 0, "a task must start at a block boundary"
-            for start in range(task.start, task.stop, rows):
-                key = BlockKey(self.seed, task.index, stage, start // rows)
-                pieces.append(_Piece(slot, key, min(rows, task.stop - start)))
+            for number in range(task.start // rows, -(-task.stop // rows)):
+                first, last = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
+                pieces.append(_Piece(slot, BlockKey(self.seed, task.index, stage, number), first, last))
         return pieces
 
     def _batches(self, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -98,9 +98,9 @@ class LocalEngine(Engine):
         filled = 0
         for piece in pieces:
             block = self.noise.standard_block(piece.block, shape, device)
-            taken = 0
-            while taken < piece.rows:
-                rows = min(piece.rows - taken, self.batch - filled)
+            taken = piece.first
+            while taken < piece.last:
+                rows = min(piece.last - taken, self.batch - filled)
                 part = buffer[filled : filled + rows]
                 torch.add(inputs[piece.slot], block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
                 slots[filled : filled + rows] = piece.slot

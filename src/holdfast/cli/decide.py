@@ -1,0 +1,71 @@
+"""``holdfast decide``: one question about many inputs, with as few noisy copies as it takes."""
+
+import time
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.parsing import seed_number
+from holdfast.validation import check_count
+
+
+def decide(
+    model: str = typer.Option(
+        ..., help="A checkpoint (.safetensors, or torch weights), or 'fashion-mnist' (embedded)."
+    ),
+    data: str = typer.Option(..., help="An .npz archive, a folder of IDX files, or 'fashion-mnist' (embedded)."),
+    sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
+    at_least: float = typer.Option(..., help="The confidence asked for."),
+    radius: float = typer.Option(..., help="The radius within which it must hold."),
+    measure: str = typer.Option("score", help="'score' or 'margin'."),
+    n: int = typer.Option(100_000, help="Give up after this many noisy copies of an input."),
+    n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
+    alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),
+    outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
+    batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
+    skip: int = typer.Option(1, help="Decide every k-th input."),
+    max_: int | None = typer.Option(None, "--max", help="Decide at most this many inputs."),
+    split: str = typer.Option("test", help="Which part of the dataset."),
+    seed: str | None = typer.Option(None, help="For a replay; by default secret."),
+    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+) -> None:
+    """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
+    from holdfast.cli.models import open_model
+    from holdfast.noise import check_seed
+    from holdfast.smoothed import SmoothedClassifier
+    from holdfast.validation import check_sigma
+    from holdfast.zoo.datasets.open import open_dataset
+
+    check_sigma(sigma)
+    check_count("--skip", skip)
+    if max_ is not None:
+        check_count("--max", max_)
+    known_seed = check_seed(seed_number(seed))
+    inputs = open_dataset(data, split=split).every(skip, max_)
+    smoothed = SmoothedClassifier(
+        open_model(model, inputs).net, sigma, outputs=outputs, inputs="images", device=device, batch=batch
+    )
+    console = Console(highlight=False)
+    began = time.monotonic()
+    certified = samples = 0
+    for position, index in enumerate(inputs.indices.tolist()):
+        decision = smoothed.decide(
+            inputs.image(position),
+            at_least=at_least,
+            radius=radius,
+            measure=measure,
+            alpha=alpha,
+            n_max=n,
+            n0=n0,
+            seed=known_seed,
+            index=index,
+        )
+        certified += decision.certified
+        samples += decision.samples
+        console.print(f"input {index}: {decision.reason}", soft_wrap=True)
+    full = n * len(inputs)
+    console.print(
+        f"\n{certified} of {len(inputs)} certified with {samples:,} noisy copies, {samples / full:.1%} of the {full:,} of full runs, "
+        f"in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
+        soft_wrap=True,
+    )

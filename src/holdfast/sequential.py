@@ -1,0 +1,181 @@
+"""Early stopping: draw only as many samples as the question needs.
+
+The question is fixed beforehand: is the average score at least c at every point within the radius? A gambler bets against
+"no". She plays tangents (:mod:`holdfast.bounds.tangent`) in blocks, each with a guess from the blocks before, and her wealth
+is a supermartingale if the answer is no: she may look after every block, and stop whenever she likes, without dividing
+alpha among the looks. Giving up is always sound, so when to give up may be decided by any estimate.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from holdfast.bounds.tangent import Pilot, Tangents, Wager, joined, summarise
+from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.scores import Exceedances, Scores, ScoreSamples
+from holdfast.validation import check_alpha, check_count, check_radii, check_sigma, check_support
+
+_PILOT = 250
+_GROWTH = 0.25
+_SURE = 2.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether "the average score is at least ``at_least`` within ``radius``" is certified, and what it cost.
+
+    Guarantee:
+        If the statement is false, ``certified`` is True with probability at most ``alpha``, although the number of samples
+        was chosen by looking at them.
+    """
+
+    certified: bool
+    samples: int
+    n_max: int
+    at_least: float
+    radius: float
+    alpha: float
+    reason: str
+
+    @property
+    def saved(self) -> int:
+        """Samples of the full run that were not needed."""
+        return self.n_max - self.samples
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def decide(
+    draw: Callable[[int], ArrayLike],
+    *,
+    at_least: float,
+    radius: float,
+    sigma: float,
+    support: tuple[float, float] = (0.0, 1.0),
+    alpha: float = 1e-3,
+    n_max: int = 100_000,
+) -> Decision:
+    """Decide from any source of scores: ``draw(n)`` returns n fresh ones.
+
+    Guarantee:
+        The decision's.
+    Requires:
+        Independent scores from one distribution.
+    """
+    check_sigma(sigma)
+    check_support(support)
+
+    def fresh(n: int) -> Scores:
+        values = np.asarray(draw(n), dtype=np.float64)
+        if values.shape != (n,):
+            raise InvalidInput(f"draw({n}) must return {n} scores in one dimension, got shape {values.shape}")
+        return ScoreSamples(values, support=support, sigma=sigma)
+
+    return decide_from(fresh, at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
+
+
+def decide_from(
+    draw: Callable[[int], Scores],
+    *,
+    at_least: float,
+    radius: float,
+    sigma: float,
+    support: tuple[float, float],
+    alpha: float,
+    n_max: int,
+) -> Decision:
+    """:func:`decide`, from blocks of scores in whatever form."""
+    check_alpha(alpha)
+    check_radii(radius)
+    check_count("n_max", n_max, at_least=2)
+    a, b = support
+    if not a < at_least < b:
+        raise InvalidArgument(f"at_least must be strictly between {a:g} and {b:g}, got {at_least!r}")
+    game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
+    drawn = 0
+
+    def decision(certified: bool, reason: str) -> Decision:
+        return Decision(certified, drawn, n_max, at_least, radius, alpha, reason)
+
+    claim = f"the average score is at least {at_least:g} within radius {radius:g}"
+    while drawn < n_max:
+        size = min(max(int(_GROWTH * drawn), _PILOT), n_max - drawn)
+        block = draw(size).from_below()
+        drawn += size
+        game.play(block)
+        if game.won:
+            return decision(
+                True, f"certified after {drawn:,} samples: {claim}, with probability at least 1 - {alpha:g}"
+            )
+        hope = game.hope()
+        if hope.best < game.target and drawn < n_max:
+            return decision(
+                False,
+                f"not certified: gave up after {drawn:,} samples, since the bound is heading for about "
+                f"{a + hope.expected:.3f}, below {at_least:g}",
+            )
+    return decision(False, f"not certified: {drawn:,} samples did not suffice to show that {claim}")
+
+
+@dataclass(frozen=True)
+class _Hope:
+    """What a full run would come to: its expected bound, and the best that is still likely."""
+
+    expected: float
+    best: float
+
+
+@dataclass
+class _Game:
+    """The gambler's two accounts: one bets boldly on what she guesses, one as a full run would."""
+
+    r: float
+    target: float
+    goal: float
+    n_max: int
+    _past: list[Exceedances] = field(default_factory=list)
+    _bold: float = math.log(0.5)
+    _patient: float = math.log(0.5)
+
+    @property
+    def won(self) -> bool:
+        """Whether the accounts together have reached ``1 / alpha``."""
+        high, low = max(self._bold, self._patient), min(self._bold, self._patient)
+        return high + math.log1p(math.exp(low - high)) >= self.goal
+
+    def play(self, block: Exceedances) -> None:
+        """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""
+        if self._past:
+            past = joined(self._past)
+            guess = Pilot.of(past)
+            tangents = Tangents.at(guess, self.r)
+            seen = summarise(block, guess.edges)
+            # Bold: the tangent and the stake of fastest growth, with the edge shrunk by what the guess may be off.
+            edge = tangents.constants + tangents.means - self.target - np.sqrt(tangents.variances / past.n)
+            best = int(np.argmax(edge / np.sqrt(tangents.variances)))
+            if edge[best] > 0:
+                stake = float(edge[best] / (tangents.variances[best] + edge[best] ** 2))
+                self._bold += self._growth(tangents.play(best, seen, stake))
+            # Patient: what a certificate from all n_max samples would choose.
+            best = int(np.argmax(tangents.foreseen(self.goal, self.n_max)))
+            stake = math.sqrt(2 * self.goal / (self.n_max * tangents.variances[best]))
+            self._patient += self._growth(tangents.play(best, seen, stake))
+        self._past.append(block)
+
+    def _growth(self, wager: Wager) -> float:
+        """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
+        return wager.log_wealth(min(self.target, wager.constant + wager.most)) if self.target > wager.constant else 0.0
+
+    def hope(self) -> _Hope:
+        """Where a full run is heading, judged from everything seen."""
+        past = joined(self._past)
+        tangents = Tangents.at(Pilot.of(past), self.r)
+        full = np.sqrt(2 * tangents.variances * self.goal / self.n_max)
+        expected = tangents.constants + tangents.means - full
+        best = int(np.argmax(expected))
+        doubt = _SURE * math.sqrt(tangents.variances[best] / past.n) + tangents.most[best] / past.n
+        return _Hope(float(expected[best]), float(expected[best]) + doubt)

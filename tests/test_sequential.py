@@ -1,0 +1,113 @@
+"""Early stopping: sound although it looks, cheap, and rarely of another opinion than a full run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import holdfast as hf
+from distributions import DISTRIBUTIONS
+from networks import images, small_net
+from test_guarantees import consistent
+
+Floats = NDArray[np.float64]
+
+
+def source(values: Floats) -> Callable[[int], Floats]:
+    """A stream of prepared scores."""
+    position = 0
+
+    def draw(n: int) -> Floats:
+        nonlocal position
+        position += n
+        assert position <= len(values), "drew more than n_max"
+        return values[position - n : position]
+
+    return draw
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("r", [0.0, 1.0, 2.0])
+def test_a_false_statement_is_certified_at_most_alpha_of_the_time(name: str, r: float) -> None:
+    alpha, repeats = 0.1, 250
+    truth = float(DISTRIBUTIONS[name].lowest(np.array([r]))[0])
+    false = min(truth * (1 + 1e-9) + 1e-9, 0.999_999)  # as hard as it gets: false by a hair
+    if false <= truth:
+        pytest.skip("nothing above the truth is left to claim")
+    rng = np.random.default_rng(17)
+    wrong = 0
+    for _ in range(repeats):
+        draw = source(DISTRIBUTIONS[name].sample(rng, (3_000,)))
+        wrong += hf.decide(draw, at_least=false, radius=r, sigma=1.0, alpha=alpha, n_max=3_000).certified
+    assert consistent(wrong, repeats, alpha), f"{wrong} of {repeats}"
+
+
+def test_a_plainly_true_statement_is_certified_with_few_samples() -> None:
+    draw = source(DISTRIBUTIONS["confident"].sample(np.random.default_rng(1), (100_000,)))
+    decision = hf.decide(draw, at_least=0.6, radius=1.0, sigma=1.0)
+    assert decision.certified
+    assert decision.samples <= 2_000
+    assert decision.saved == 100_000 - decision.samples
+    assert "certified after" in str(decision)
+
+
+def test_a_plainly_false_statement_is_given_up_early() -> None:
+    draw = source(DISTRIBUTIONS["continuous"].sample(np.random.default_rng(1), (100_000,)))
+    decision = hf.decide(draw, at_least=0.95, radius=2.0, sigma=1.0)
+    assert not decision.certified
+    assert decision.samples <= 1_000
+    assert "gave up" in decision.reason
+
+
+@pytest.mark.slow
+def test_decisions_agree_with_full_runs_and_cost_a_fraction() -> None:
+    rng = np.random.default_rng(4)
+    agree, samples, repeats = 0, 0, 120
+    for _ in range(repeats):
+        values = 1 / (1 + np.exp(-rng.normal(rng.normal(3, 3), rng.uniform(0.7, 3), 100_000)))
+        c, radius = float(rng.choice([0.5, 0.7, 0.9])), float(rng.choice([0.25, 0.5, 0.75]))
+        decision = hf.decide(source(values), at_least=c, radius=radius, sigma=0.25)
+        full = hf.bound(hf.ScoreSamples(values, sigma=0.25), alpha=1e-3).lower(radius) >= c
+        agree += decision.certified == full
+        samples += decision.samples
+    assert agree >= 0.98 * repeats
+    assert samples / repeats < 5_000
+
+
+def test_a_network_is_decided_like_its_own_scores() -> None:
+    smoothed = hf.SmoothedClassifier(hf.ProbitModel([1.0, -2.0], 1.5), 0.5, outputs="probabilities")
+    x = np.array([0.3, 0.1], dtype=np.float32)
+    low = hf.ProbitModel([1.0, -2.0], 1.5).worst_case(x, 0.5, 0.25)
+    yes = smoothed.decide(x, at_least=float(low) - 0.1, radius=0.25, seed=1)
+    no = smoothed.decide(x, at_least=float(low) + 0.1, radius=0.25, seed=1)
+    assert yes.certified
+    assert not no.certified
+    assert max(yes.samples, no.samples) < 20_000
+    assert smoothed.decide(x, at_least=float(low) - 0.1, radius=0.25, seed=1, batch=33) == yes
+    assert smoothed.decide(x, at_least=2 * float(low) - 1.2, radius=0.25, measure="margin", seed=1).certified
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"at_least": 1.0}, "strictly between 0 and 1"),
+        ({"radius": -1.0}, "radius must be"),
+        ({"alpha": 0.9}, "alpha must be"),
+        ({"n_max": 1}, "n_max must be"),
+        ({"sigma": 0.0}, "sigma must be"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(change: dict[str, Any], complaint: str) -> None:
+    options: dict[str, Any] = {"at_least": 0.5, "radius": 0.1, "sigma": 1.0, **change}
+    with pytest.raises(hf.InvalidArgument, match=complaint):
+        hf.decide(lambda n: np.ones(n), **options)
+
+
+def test_a_source_that_returns_the_wrong_number_is_refused() -> None:
+    with pytest.raises(hf.InvalidInput, match=r"draw\(250\) must return 250 scores"):
+        hf.decide(lambda _: np.ones(3), at_least=0.5, radius=0.1, sigma=1.0)
+    with pytest.raises(hf.InvalidArgument, match="measure must be"):
+        hf.SmoothedClassifier(small_net(), 0.2).decide(images(1)[0], at_least=0.5, radius=0.1, measure="loss")
