@@ -20,6 +20,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bound_speed.py
+	$(BIN)/python benchmarks/tightness.py
 
 # Regenerates docs/commands.md, which a test compares with the commands themselves.
 docs: $(READY)

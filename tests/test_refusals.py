@@ -64,17 +64,16 @@ def test_arguments_out_of_range_are_refused_before_the_model_is_asked(
 
 def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> None:
     net = Recorder(small_net())
-    with pytest.raises(
-        hf.InvalidArgument, match=r"n = 10 can never certify .* at alpha = 0.001.*; at least 15 are needed"
-    ):
+    least = max(smallest_n(claim, 0.001 / 3, "lower", hf.CDF()) for claim in ("label", "score", "margin"))
+    complaint = rf"n = 10 can never certify .* at alpha = 0.001.*; at least {least} are needed"
+    with pytest.raises(hf.InvalidArgument, match=complaint):
         hf.SmoothedClassifier(net, 0.2).certify(X, n=10)
     assert net.rows == []
-    certs = hf.SmoothedClassifier(hf.ProbitModel(np.zeros(2), 9.0), 0.2, outputs="probabilities").certify(
-        np.zeros(2, dtype=np.float32), n=15, n0=5
-    )
-    assert not certs.abstained
-    assert certs.label.certified
-    assert certs.score.lower(0.0) > 0.5
+    sure = hf.SmoothedClassifier(hf.ProbitModel(np.zeros(2), 9.0), 0.2, outputs="probabilities")
+    cert = sure.certify(np.zeros(2, dtype=np.float32), n=least, n0=5)
+    assert not cert.abstained
+    assert cert.label.certified
+    assert cert.score.lower(0.0) > 0.5
 
 
 @pytest.mark.parametrize("alpha", [1e-9, 0.001, 0.05, 0.5])

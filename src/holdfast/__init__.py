@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds import CDF, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
 from holdfast.certificate import Certificate, Provenance
+from holdfast.classes import ClassCertificate
 from holdfast.errors import (
     CheckpointError,
     DatasetError,
@@ -53,6 +54,7 @@ __all__ = [
     "Betting",
     "Certificate",
     "CheckpointError",
+    "ClassCertificate",
     "Curve",
     "Curves",
     "DatasetError",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from holdfast.classes import ClassCounts
 from holdfast.evidence import Evidence, Selection
 from holdfast.progress import OnDone
 
@@ -36,3 +37,7 @@ class Engine(ABC):
     @abstractmethod
     def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """Votes, scores and margins of each task's target class, over estimation noise."""
+
+    @abstractmethod
+    def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
+        """Scores of every class and the target's lead over each, over estimation noise."""

@@ -10,12 +10,13 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from holdfast.classes import ClassCounts
 from holdfast.evidence import Evidence, Selection
 from holdfast.models import Model
 from holdfast.noise import BlockKey, Gaussian, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.engine import Engine, Task
-from holdfast.sampling.tally import EstimationTally, SelectionTally, Tally
+from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
 
 _MOST_WORKERS = 16
 T = TypeVar("T", bound=Tally)
@@ -54,6 +55,11 @@ class LocalEngine(Engine):
         """One pass for label, score and margin; only counts are kept."""
         tally = self._run(tasks, Stage.ESTIMATION, lambda: EstimationTally(tasks, self.model.device), on_copies)
         return tally.evidence(self.noise.sigma)
+
+    def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
+        """One pass for all classes."""
+        tally = self._run(tasks, Stage.ESTIMATION, lambda: ClassTally(tasks, self.model.device), on_copies)
+        return tally.class_counts(self.noise.sigma)
 
     def _run(self, tasks: Sequence[Task], stage: Stage, new_tally: Callable[[], T], on_copies: OnDone) -> T:
         pieces = self._pieces(tasks, stage)

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from holdfast.classes import ClassCounts
 from holdfast.errors import ModelError
 from holdfast.evidence import SCORE_UNIT, Evidence, Selection
 from holdfast.grid import Grid
@@ -14,6 +15,8 @@ from holdfast.measures import Margin, Measure, PredictionScore
 from holdfast.models.model import TOLERANCE
 from holdfast.sampling.engine import Task
 from holdfast.scores import ScoreHistogram
+
+CLASS_BINS = 4_096
 
 
 class Tally(ABC):
@@ -104,6 +107,54 @@ class EstimationTally(Tally):
         return [
             Evidence(task.stop - task.start, won, score[slot], margin[slot])
             for slot, (task, won) in enumerate(zip(self._tasks, self._votes.cpu().tolist(), strict=True))
+        ]
+
+
+class ClassTally(Tally):
+    """Scores of every class, and the target's lead over each, in one pass."""
+
+    def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._targets = torch.tensor([task.target for task in tasks], device=device)
+        self._grids = Grid((0.0, 1.0), CLASS_BINS), Grid((-1.0, 1.0), CLASS_BINS)
+        self._edges = [torch.tensor(grid.edges, dtype=torch.float32, device=device) for grid in self._grids]
+        self._counts = [torch.zeros(0, dtype=torch.int64, device=device) for _ in self._grids]
+        self._classes = 0
+
+    def _count(self, probabilities: Tensor, slots: Tensor) -> None:
+        if self._classes == 0:
+            self._classes = probabilities.shape[1]
+            size = len(self._tasks) * self._classes * (CLASS_BINS + 1)
+            self._counts = [counts.new_zeros(size) for counts in self._counts]
+        own = probabilities.gather(1, self._targets[slots][:, None])
+        cell = slots[:, None] * self._classes + torch.arange(self._classes, device=slots.device)
+        for grid, edges, counts, values in zip(
+            self._grids, self._edges, self._counts, (probabilities, own - probabilities), strict=True
+        ):
+            low, high = grid.support
+            bins = (
+                torch.bucketize(values.clamp(low, high).contiguous(), edges, right=True).sub_(1).clamp_(0, CLASS_BINS)
+            )
+            where = (cell * (CLASS_BINS + 1) + bins).flatten()
+            counts.index_add_(0, where, torch.ones_like(where))
+
+    def _take(self, other: Self) -> None:
+        self._classes = max(self._classes, other._classes)
+        for mine, theirs in zip(self._counts, other._counts, strict=True):
+            mine += theirs
+
+    def class_counts(self, sigma: float) -> list[ClassCounts]:
+        """One result per task."""
+        shape = (len(self._tasks), self._classes, CLASS_BINS + 1)
+        scores, gaps = (counts.cpu().numpy().reshape(shape) for counts in self._counts)
+        return [
+            ClassCounts(
+                task.stop - task.start,
+                tuple(ScoreHistogram(row, support=(0.0, 1.0), sigma=sigma) for row in scores[slot]),
+                tuple(ScoreHistogram(row, support=(-1.0, 1.0), sigma=sigma) for row in gaps[slot]),
+            )
+            for slot, task in enumerate(self._tasks)
         ]
 
 

@@ -1,0 +1,120 @@
+"""Every class at once: lower and upper bounds on all average scores, and the lead over each other class, with one alpha."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.bounds import Curves, Method, bound_many
+from holdfast.bounds.search import largest_radius
+from holdfast.certificate import Provenance
+from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.scores import ScoreHistogram
+from holdfast.validation import check_alpha, check_radii
+
+CLASS_CLAIMS = ("scores", "gaps")
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """Histograms of every class's score, and of the predicted class's lead over every other, over ``n`` noisy copies.
+
+    ``gaps[j]`` belongs to ``h_predicted - h_j``; the predicted class's own place holds zeros' counts. Counts add.
+    """
+
+    n: int
+    scores: tuple[ScoreHistogram, ...]
+    gaps: tuple[ScoreHistogram, ...]
+
+    def __add__(self, other: "ClassCounts") -> "ClassCounts":
+        return ClassCounts(
+            self.n + other.n,
+            tuple(mine + theirs for mine, theirs in zip(self.scores, other.scores, strict=True)),
+            tuple(mine + theirs for mine, theirs in zip(self.gaps, other.gaps, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class ClassCertificate:
+    """What no perturbation within a radius can do to any class.
+
+    Guarantee:
+        With probability at least ``1 - alpha`` everything on it is true at once: for every class, every radius and both
+        sides. Each claim takes an equal share of alpha and divides it among its classes (Bonferroni).
+
+    Attributes:
+        predicted: the class with the largest average score over the n0 selection copies; gaps are its leads.
+        claims: what alpha was spent on: ``scores`` (both sides for all classes), ``gaps`` (lower side).
+    """
+
+    predicted: int
+    n0: int
+    alpha: float
+    claims: tuple[str, ...]
+    method: Method
+    counts: ClassCounts = field(repr=False)
+    provenance: Provenance = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        if not self.claims or not set(self.claims) <= set(CLASS_CLAIMS) or len(set(self.claims)) != len(self.claims):
+            raise InvalidArgument(
+                f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {self.claims!r}"
+            )
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.counts.scores)
+
+    @cached_property
+    def _scores(self) -> Curves:
+        self._claimed("scores")
+        alpha = self.alpha / len(self.claims) / self.classes
+        return bound_many(self.counts.scores, alpha=alpha, method=self.method, sides="both")
+
+    @cached_property
+    def _gaps(self) -> Curves:
+        self._claimed("gaps")
+        alpha = self.alpha / len(self.claims) / (self.classes - 1)
+        return bound_many([self.counts.gaps[k] for k in self._others], alpha=alpha, method=self.method)
+
+    @property
+    def _others(self) -> Sequence[int]:
+        return [k for k in range(self.classes) if k != self.predicted]
+
+    def lower(self, radius: ArrayLike) -> NDArray[np.float64]:
+        """Lower bounds on every class's average score, shape (classes, *radius.shape)."""
+        return self._scores.lower(check_radii(radius))
+
+    def upper(self, radius: ArrayLike) -> NDArray[np.float64]:
+        """Upper bounds on every class's average score, shape (classes, *radius.shape)."""
+        return self._scores.upper(check_radii(radius))
+
+    def gap(self, radius: ArrayLike) -> NDArray[np.float64]:
+        """Lower bounds on the predicted class's lead over each class; zero over itself.
+
+        The lead over one class is at least the margin over the best of all, and its bound is usually far higher.
+        """
+        radii = check_radii(radius)
+        found = np.zeros((self.classes, *radii.shape))
+        found[self._others] = self._gaps.lower(radii)
+        return found
+
+    @cached_property
+    def winner_radius(self) -> float:
+        """The radius within which no other class can overtake the predicted one in average score; 0.0 if none is certified."""
+
+        def smallest_lead(r: NDArray[np.float64]) -> NDArray[np.float64]:
+            leads = np.array([curve.below.value(r) for curve in self._gaps.curves])
+            return np.asarray(leads.min(axis=0), dtype=np.float64)
+
+        return self.counts.scores[0].sigma * largest_radius(smallest_lead, 1e-12) * (1 - 1e-15)
+
+    def _claimed(self, claim: str) -> None:
+        if claim not in self.claims:
+            raise NotClaimed(
+                f"this certificate does not claim {claim!r} (claims={self.claims!r}), and spent no alpha on it"
+            )
