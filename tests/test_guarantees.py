@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binomtest
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS, Distribution
-from methods import BANDS, METHODS
+from distributions import DISTRIBUTIONS, Discrete, Distribution
+from methods import BANDS, METHODS, ORDERED
 
 RADII = np.array([0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
 TINY = 1e-9
@@ -137,3 +137,22 @@ def test_the_band_holds_at_atoms_where_many_samples_tie(band: str) -> None:
     counts = np.cumsum(draws[:, ::-1], axis=1)[:, ::-1]
     lower = BANDS[band].lower(counts.ravel(), n, alpha).reshape(counts.shape)
     assert consistent(int((lower > survival).any(axis=1).sum()), repeats, alpha)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [10, 100, 1_000, 10_000])
+@pytest.mark.parametrize("alpha", [0.001, 0.05])
+@pytest.mark.parametrize("method", [*METHODS, *ORDERED])
+def test_rare_falls_and_rare_rises_do_not_break_the_guarantee(method: str, alpha: float, n: int) -> None:
+    # The hardest cases for tails: about one sample in n, or a few, is far from all the others.
+    repeats = {10: 150, 100: 100, 1_000: 60, 10_000: 12}[n] // (5 if method == "tangents" else 1)
+    tried = wrong = 0
+    for seed, rare in enumerate((0.5 / n, 1 / n, 4 / n)):
+        for low, high, fall in ((0.0, 1.0, rare), (0.3, 0.9, rare), (0.0, 1.0, 1 - rare), (0.0, 0.6, rare)):
+            truth = Discrete((low, high), (fall, 1 - fall))
+            chosen = METHODS.get(method) or ORDERED[method]
+            wrong += wrong_curves(
+                chosen, truth, n=n, alpha=alpha, sides="both", sketch=False, repeats=max(2, repeats), seed=seed + n
+            )
+            tried += max(2, repeats)
+    assert consistent(wrong, tried, alpha), f"{wrong} of {tried}"
