@@ -75,6 +75,24 @@ def test_kolmogorovs_two_sided_distribution_is_reproduced() -> None:
     assert found == pytest.approx(float(kstwo.sf(width, n)), rel=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("alpha", [1e-12, 1e-9, 0.05])
+@pytest.mark.parametrize("sides", ["lower", "both"])
+def test_the_true_failure_probability_of_a_calibrated_band_is_at_most_alpha_in_fractions(
+    n: int, alpha: float, sides: Sides
+) -> None:
+    bounds = [Fraction(float(each)) for each in bounds_at(n, solve(n, alpha, sides))]
+    corridor = {1 - low: [index, n] for index, low in enumerate(bounds, start=1) if 0 < low < 1}
+    if sides == "both":
+        for index, low in enumerate(bounds, start=1):
+            if 0 < low < 1:
+                corridor[low] = [corridor.get(low, [0, n])[0], n - index]
+    times = sorted(corridor)
+    least = [max(corridor[t][0] for t in times[: k + 1]) for k in range(len(times))]
+    most = [min(corridor[t][1] for t in times[k:]) for k in range(len(times))]
+    assert exactly(n, times, least, most) <= Fraction(alpha)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sides", ["lower", "both"])
 def test_a_million_simulated_samples_agree(sides: Sides) -> None:
@@ -131,12 +149,13 @@ def test_calibrations_are_kept_and_a_broken_cache_is_not_believed(
     calibrate.cache_clear()
     first = calibrate(37, 0.0123, "lower")
     (kept,) = (tmp_path / "cache").rglob("*.json")
-    assert json.loads(kept.read_text()) == first
-    for nonsense in ("", "[]", '"x"', "-1", "0.5", "NaN"):
+    whole = kept.read_text()
+    assert json.loads(whole)[0] == first
+    for nonsense in ("", "[]", '"x"', "-1", "0.5", "NaN", "[0.0123, 1]", whole.replace("0", "1", 1), whole[:-9]):
         kept.write_text(nonsense)
         calibrate.cache_clear()
         assert calibrate(37, 0.0123, "lower") == first
-    kept.write_text(json.dumps(first))
+    kept.write_text(whole)
     monkeypatch.setattr(calibration, "solve", lambda *_: pytest.fail("a kept calibration was computed again"))
     calibrate.cache_clear()
     assert calibrate(37, 0.0123, "lower") == first

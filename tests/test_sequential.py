@@ -28,6 +28,11 @@ def source(values: Floats) -> Callable[[int], Floats]:
     return draw
 
 
+def prefix(values: Floats, sigma: float) -> Callable[[int], hf.Scores]:
+    """The first n of prepared scores."""
+    return lambda n: hf.ScoreSamples(values[:n], sigma=sigma)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("r", [0.0, 1.0, 2.0])
@@ -111,3 +116,60 @@ def test_a_source_that_returns_the_wrong_number_is_refused() -> None:
         hf.decide(lambda _: np.ones(3), at_least=0.5, radius=0.1, sigma=1.0)
     with pytest.raises(hf.InvalidArgument, match="measure must be"):
         hf.SmoothedClassifier(small_net(), 0.2).decide(images(1)[0], at_least=0.5, radius=0.1, measure="loss")
+
+
+@pytest.mark.slow
+def test_an_adaptive_radius_is_too_large_at_most_alpha_of_the_time() -> None:
+    alpha, repeats, c = 0.2, 300, 0.6
+    truth = DISTRIBUTIONS["continuous"]
+    radii = np.linspace(0, 3, 30_001)
+    best = float(radii[truth.lowest(radii) >= c].max())
+    rng = np.random.default_rng(2)
+    wrong = 0
+    for _ in range(repeats):
+        values = truth.sample(rng, (2_000,))
+        found = hf.adaptive_radius(
+            prefix(values, 1.0),
+            at_least=c,
+            within=0.05,
+            alpha=alpha,
+            n_max=2_000,
+        )
+        wrong += found.radius > best + 1e-4
+    assert consistent(wrong, repeats, alpha)
+
+
+def test_an_adaptive_radius_stops_when_it_is_near_the_estimate() -> None:
+    values = DISTRIBUTIONS["confident"].sample(np.random.default_rng(3), (100_000,))
+
+    first = prefix(values, 0.25)
+    loose, tight = (
+        hf.adaptive_radius(first, at_least=0.7, within=within, alpha=0.01, n_max=100_000) for within in (0.2, 0.06)
+    )
+    assert loose.settled
+    assert tight.settled
+    assert loose.samples < tight.samples < 100_000
+    assert loose.radius <= tight.radius <= tight.estimate
+    assert tight.saved == 100_000 - tight.samples
+    with pytest.raises(hf.InvalidArgument, match="within must be"):
+        hf.adaptive_radius(first, at_least=0.7, within=0.0, alpha=0.01, n_max=1_000)
+
+
+def test_a_networks_radius_is_found_below_the_closed_form() -> None:
+    model = hf.ProbitModel([1.0, -2.0], 1.5)
+    x = np.array([0.3, 0.1], dtype=np.float32)
+    found = hf.SmoothedClassifier(model, 0.5, outputs="probabilities").find_radius(
+        x, at_least=0.6, within=0.1, n_max=8_000, seed=1
+    )
+    radii = np.linspace(0, 2, 20_001)
+    best = float(radii[model.worst_case(x, 0.5, radii) >= 0.6].max())
+    assert 0 < found.radius <= best
+    assert found.settled
+
+
+def test_a_radius_beyond_all_reach_is_not_certified_and_a_short_stream_still_can_be() -> None:
+    far = hf.decide(lambda n: np.ones(n), at_least=0.5, radius=50.0, sigma=1.0)
+    assert not far.certified
+    assert "beyond what samples can reach" in far.reason
+    short = hf.decide(lambda n: np.ones(n), at_least=0.5, radius=0.1, sigma=1.0, alpha=0.05, n_max=100)
+    assert short.certified

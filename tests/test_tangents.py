@@ -109,3 +109,30 @@ def test_counts_without_order_and_impossible_pilots_are_refused() -> None:
         hf.Tangents(pilot=1.0)
     with pytest.raises(hf.InvalidArgument, match="radius must be"):
         hf.Tangent(radius=-1.0)
+
+
+def test_names_are_read_back_as_the_same_method() -> None:
+    from holdfast.bounds.named import method_named
+
+    for method in (
+        hf.Tangents(),
+        hf.Tangents(pilot=0.1),
+        hf.Tangent(1e-05),
+        hf.Tangent(0.2, pilot=0.3),
+        hf.CDF(),
+        hf.Naive(),
+    ):
+        assert method_named(method.name) == method
+
+
+def test_a_radius_beyond_all_reach_certifies_nothing() -> None:
+    samples = hf.ScoreSamples(np.ones(500), sigma=1.0)
+    for radius in (38.0, 1e160):
+        assert hf.bound(samples, alpha=0.01, method=hf.Tangent(radius)).lower(radius) == 0.0
+
+
+def test_a_certificate_of_a_network_refuses_methods_that_need_the_order() -> None:
+    from networks import images, small_net
+
+    with pytest.raises(hf.InvalidArgument, match="keeps counts, not the order"):
+        hf.SmoothedClassifier(small_net(), 0.2).certify(images(1)[0], n=200, method=hf.Tangents())

@@ -7,6 +7,7 @@ Holdfast computes, with probability at least 1 - alpha. Names that need torch or
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds import CDF, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
 from holdfast.certificate import Certificate, Provenance
@@ -49,6 +50,7 @@ _LAZY = {
 __all__ = [
     "CDF",
     "DKW",
+    "AdaptiveRadius",
     "Band",
     "BerkJones",
     "Betting",
@@ -86,6 +88,7 @@ __all__ = [
     "SmoothedClassifier",
     "Tangent",
     "Tangents",
+    "adaptive_radius",
     "bound",
     "bound_many",
     "certify_run",

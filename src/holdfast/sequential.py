@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.bounds.tangent import Pilot, Tangents, Wager, joined, summarise
+from holdfast.bounds.tangent import FARTHEST, Pilot, Tangents, Wager, joined, summarise
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.validation import check_alpha, check_count, check_radii, check_sigma, check_support
@@ -30,6 +30,8 @@ class Decision:
     Guarantee:
         If the statement is false, ``certified`` is True with probability at most ``alpha``, although the number of samples
         was chosen by looking at them.
+    Requires:
+        The question, ``at_least`` and ``radius``, was fixed without looking at these samples.
     """
 
     certified: bool
@@ -101,9 +103,13 @@ def decide_from(
     def decision(certified: bool, reason: str) -> Decision:
         return Decision(certified, drawn, n_max, at_least, radius, alpha, reason)
 
+    if radius / sigma > FARTHEST:
+        return decision(
+            False, f"not certified: a radius of more than {FARTHEST:g} sigma is beyond what samples can reach"
+        )
     claim = f"the average score is at least {at_least:g} within radius {radius:g}"
     while drawn < n_max:
-        size = min(max(int(_GROWTH * drawn), _PILOT), n_max - drawn)
+        size = min(max(int(_GROWTH * drawn), min(_PILOT, n_max // 2)), n_max - drawn)
         block = draw(size).from_below()
         drawn += size
         game.play(block)
@@ -144,8 +150,7 @@ class _Game:
     @property
     def won(self) -> bool:
         """Whether the accounts together have reached ``1 / alpha``."""
-        high, low = max(self._bold, self._patient), min(self._bold, self._patient)
-        return high + math.log1p(math.exp(low - high)) >= self.goal
+        return bool(np.logaddexp(self._bold, self._patient) >= self.goal)
 
     def play(self, block: Exceedances) -> None:
         """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""
@@ -168,7 +173,7 @@ class _Game:
 
     def _growth(self, wager: Wager) -> float:
         """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
-        return wager.log_wealth(min(self.target, wager.constant + wager.most)) if self.target > wager.constant else 0.0
+        return wager.log_wealth(min(self.target, wager.constant + wager.most))
 
     def hope(self) -> _Hope:
         """Where a full run is heading, judged from everything seen."""

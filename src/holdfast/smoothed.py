@@ -1,7 +1,7 @@
 """The smoothed classifier: from a network and an input to a certificate, in one call."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificate import CLAIMS, Certificate, Provenance, check_claims
 from holdfast.classes import CLASS_CLAIMS, ClassCertificate
@@ -21,7 +22,7 @@ from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import OnDone, progress_bar, unseen
 from holdfast.sampling import Engine, LocalEngine, Task
 from holdfast.sampling.inputs import as_input, check_kind
-from holdfast.scores import Scores
+from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Decision, decide_from
 from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
 from holdfast.version import installed_version
@@ -65,6 +66,11 @@ class Settings:
         if not isinstance(self.method, Method):
             raise InvalidArgument(
                 f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
+            )
+        if self.method.needs_order:
+            raise InvalidArgument(
+                f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
+                f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
             )
         check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
 
@@ -183,27 +189,72 @@ class SmoothedClassifier:
         Guarantee:
             The decision's: if the statement is false it is certified with probability at most ``alpha``, although the
             number of noisy copies was chosen by looking at them.
+        Requires:
+            ``at_least`` and ``radius`` were fixed without looking at copies drawn with this seed and index.
         """
-        if measure not in ("score", "margin"):
-            raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
-        check_count("n0", n0, at_most=MOST_SELECTION)
-        key = check_count("index", index, at_least=0)
-        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, self._probe([x]))
-        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
-        inside = self._checked([x], 0, None)
-        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
+        scores = self._scores_of(x, measure, n0=n0, seed=seed, index=index, batch=batch)
         drawn = 0
 
         def draw(n: int) -> Scores:
             nonlocal drawn
             drawn += n
-            evidence = engine.estimate([Task(key, inside, drawn - n, drawn, predicted)], on_copies=unseen)[0]
-            return evidence.score if measure == "score" else evidence.margin
+            return scores(drawn - n, drawn)
 
         support = (0.0, 1.0) if measure == "score" else (-1.0, 1.0)
         return decide_from(
             draw, at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
         )
+
+    def find_radius(
+        self,
+        x: Input,
+        *,
+        at_least: float,
+        within: float = 0.01,
+        measure: str = "score",
+        alpha: float = 1e-3,
+        n_max: int = 100_000,
+        n0: int = 100,
+        seed: int | None = None,
+        index: int = 0,
+        batch: int | None = None,
+    ) -> AdaptiveRadius:
+        """The radius within which the predicted class's average ``measure`` is at least ``at_least``, to within a tolerance.
+
+        Guarantee:
+            The result's: the radius is certified with probability at least ``1 - alpha``, although the number of noisy
+            copies was chosen by looking at them.
+        """
+        scores = self._scores_of(x, measure, n0=n0, seed=seed, index=index, batch=batch)
+        seen: list[ScoreHistogram] = []
+
+        def first(n: int) -> Scores:
+            start = sum(each.n for each in seen)
+            more = scores(start, n)
+            seen[:] = [seen[0] + more if seen else more]
+            return seen[0]
+
+        return adaptive_radius(first, at_least=at_least, within=within, alpha=alpha, n_max=n_max)
+
+    def _scores_of(
+        self, x: Input, measure: str, *, n0: int, seed: int | None, index: int, batch: int | None
+    ) -> Callable[[int, int], ScoreHistogram]:
+        """Choose the class, then count scores of any span of copies on demand."""
+        if measure not in ("score", "margin"):
+            raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+        check_count("n0", n0, at_most=MOST_SELECTION)
+        key = check_count("index", index, at_least=0)
+        shape = self._probe([x])
+        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
+        inside = self._checked([x], 0, None)
+        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
+
+        def scores(start: int, stop: int) -> ScoreHistogram:
+            evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=unseen)[0]
+            return evidence.score if measure == "score" else evidence.margin
+
+        return scores
 
     def certify_classes(
         self,

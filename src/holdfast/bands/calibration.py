@@ -4,6 +4,7 @@ The answer for one (n, alpha, sides) is a single number. A table of common ones 
 when first needed and kept in the user's cache folder.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -50,8 +51,11 @@ def bounds_at(n: int, gamma: float) -> NDArray[np.float64]:
     ``1 - F(X_(i)-)`` is at least ``1 - U_(i)`` in law, which is Beta(n - i + 1, i) distributed, for any distribution F.
     """
     i = order_statistics(n)
-    lower = betaincinv(n - i + 1.0, i, np.minimum(gamma * weights(n), 0.5))
-    return np.minimum.accumulate(probability_down(np.asarray(lower, dtype=np.float64)))
+    lower = probability_down(
+        np.asarray(betaincinv(n - i + 1.0, i, np.minimum(gamma * weights(n), 0.5)), dtype=np.float64)
+    )
+    # Multiples of 2^-53, so that one minus them is exact: the failure probability is that of these very numbers.
+    return np.minimum.accumulate(np.floor(lower * 2.0**53) / 2.0**53)
 
 
 def failure_probability(n: int, gamma: float, sides: Sides, *, about: float) -> float:
@@ -85,6 +89,8 @@ def calibrate(n: int, alpha: float, sides: Sides) -> float:
 def solve(n: int, alpha: float, sides: Sides) -> float:
     """Find gamma by secant steps on logarithms, where the failure probability is nearly a straight line."""
     share = alpha if sides == "lower" else alpha / 2
+    if n == 1:
+        return share
 
     def off(x: float) -> float:
         return math.log(failure_probability(n, math.exp(x), sides, about=alpha) / alpha)
@@ -128,10 +134,15 @@ def _file(n: int, alpha: float, sides: Sides) -> Path:
 
 def _cached(n: int, alpha: float, sides: Sides) -> float | None:
     try:
-        gamma = float(json.loads(_file(n, alpha, sides).read_text(encoding="utf-8")))
+        gamma, check = json.loads(_file(n, alpha, sides).read_text(encoding="utf-8"))
+        return float(gamma) if check == _checksum(n, alpha, sides, float(gamma)) else None
     except (OSError, ValueError, TypeError):
         return None
-    return gamma if 0 < gamma <= alpha else None
+
+
+def _checksum(n: int, alpha: float, sides: Sides, gamma: float) -> str:
+    """A damaged file must not become a wrong certificate."""
+    return hashlib.sha256(f"{_key(n, alpha, sides)}={gamma!r}".encode()).hexdigest()
 
 
 def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
@@ -140,7 +151,7 @@ def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(gamma), encoding="utf-8")
+        temporary.write_text(json.dumps([gamma, _checksum(n, alpha, sides, gamma)]), encoding="utf-8")
         temporary.replace(path)
     except OSError:
         with suppress(OSError):

@@ -6,7 +6,8 @@ given that it ends at n; a Poisson process has independent increments, so the di
 have stayed inside is pushed from one time to the next by a convolution, and what falls outside is what we want.
 
 Every term is positive and is summed as itself (never as one minus something), so small probabilities keep their relative
-precision; whatever is cut off on the way is added to the answer. The result is an upper bound, exact to about 1e-9.
+precision; whatever is cut off on the way is added to the answer. The result is an upper bound, exact to between 1e-9 and 2e-7 as n goes
+from small to ten million.
 """
 
 import math

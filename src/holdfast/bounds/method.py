@@ -15,6 +15,9 @@ View = Callable[[Scores], Exceedances]
 class Method(ABC):
     """One of the paper's theorems with the statistics that feed it."""
 
+    needs_order = False
+    """True if samples must be kept in the order of their arrival."""
+
     @property
     @abstractmethod
     def name(self) -> str:

@@ -8,7 +8,7 @@
 The last term is the mean of one bounded variable, for which betting is nearly optimal. A band must hold for every
 threshold at once; a tangent must hold for one number, and what q misses enters to second order only.
 
-No sample is wasted on guessing q: samples are taken in blocks, each twice as long as all before it, and q is guessed anew
+No sample is wasted on guessing q: samples are taken in blocks, each as long as all before it, and q is guessed anew
 for every block from the blocks before. The gambler carries her wealth from block to block. Under the hypothesis
 ``T(r) <= theta`` the mean of each block's psi is at most theta less its constant, whatever came before, so her wealth is a
 supermartingale and reaches 1/alpha with probability at most alpha.
@@ -28,6 +28,8 @@ from holdfast.scores import Exceedances
 _GROWTH = 0.03
 STEEPEST = np.array([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5])
 _BOLDEST = 0.9
+FARTHEST = 30.0
+"""In units of sigma: beyond it every tangent is flat to the last digit, and nothing is certified."""
 _LEAST_VARIANCE = 1e-9
 
 
@@ -140,6 +142,7 @@ class Tangents:
         slopes = np.exp(r * capped - r**2 / 2)
         constants = np.sum(widths * (ndtr(capped - r) - slopes * ndtr(capped)), axis=1)
         psis = np.concatenate((np.zeros((len(STEEPEST), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
+        constants -= 1e-14 * psis[:, -1]  # more than what rounding adds to the constant and to psi together
         means = np.sum(psis * mass, axis=1)
         variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, psis[:, -1] ** 2 * _LEAST_VARIANCE)
         return cls(guess.edges, slopes, constants, psis, means, variances)
@@ -179,6 +182,8 @@ def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: floa
         Convexity of the Neyman-Pearson curve; betting: see :mod:`holdfast.means.betting`.
     """
     a, _ = support
+    if r > FARTHEST:
+        return a
     goal = math.log(1 / alpha)
     n = sum(int(each.seen.counts.sum()) for each in played)
     wagers = []

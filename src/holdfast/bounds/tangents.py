@@ -31,6 +31,7 @@ class Tangents(Method):
     """
 
     pilot: float = 0.02
+    needs_order = True
 
     def __post_init__(self) -> None:
         _check_pilot(self.pilot)
@@ -38,7 +39,7 @@ class Tangents(Method):
     @property
     def name(self) -> str:
         """``tangents``."""
-        return "tangents" if self.pilot == 0.02 else f"tangents-{self.pilot!r}"
+        return "tangents" + _aside(self.pilot)
 
     @property
     def guaranteed(self) -> bool:
@@ -59,13 +60,15 @@ class Tangent(Method):
         With probability at least ``1 - alpha``, at ``radius``; hence at every smaller one (the bound is the same there) and,
         less tightly, at every larger one (Theorem 1 takes over).
     Requires:
-        Independent samples in arrival order; a radius chosen without looking at them.
+        Independent samples in arrival order; a radius chosen without looking at them. The best of several radii tried on
+        one sample spends alpha once for each.
     Source:
         Not in the paper; see docs/mathematics.md.
     """
 
     radius: float
     pilot: float = 0.02
+    needs_order = True
 
     def __post_init__(self) -> None:
         check_radii(self.radius)
@@ -74,7 +77,7 @@ class Tangent(Method):
     @property
     def name(self) -> str:
         """``tangent-`` and the radius."""
-        return f"tangent-{float(self.radius)!r}"
+        return f"tangent-{float(self.radius)!r}" + _aside(self.pilot)
 
     @property
     def guaranteed(self) -> bool:
@@ -85,6 +88,10 @@ class Tangent(Method):
         """One bound at one knot."""
         share = alpha if sides == "lower" else alpha / 2
         return _through(np.array([self.radius / scores.sigma]), scores, view, self.pilot, share)
+
+
+def _aside(pilot: float) -> str:
+    return "" if pilot == 0.02 else f"@{float(pilot)!r}"
 
 
 def _check_pilot(pilot: float) -> None:
