@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.noise import check_seed
@@ -126,7 +127,8 @@ def _config(plan: Plan, provenance: dict[str, Any], smoothed: SmoothedClassifier
         "provenance": {key: value for key, value in provenance.items() if key not in ("index", "seconds")},
         "versions": {
             "python": platform.python_version(),
-            **{package: version(package) for package in ("numpy", "scipy", "torch", "pyarrow")},
+            "torch": torch.__version__,
+            **{package: version(package) for package in ("numpy", "scipy", "pyarrow")},
         },
         "platform": platform.platform(),
         **(plan.notes or {}),
