@@ -7,6 +7,7 @@ METHODS: dict[str, hf.Method] = {
     "cdf-berk-jones-20": hf.CDF(band=hf.BerkJones(), thresholds=20),
     "cdf-dkw": hf.CDF(band=hf.DKW()),
     "cdf-dkw-20": hf.CDF(band=hf.DKW(), thresholds=20),
+    "best-of": hf.BestOf((hf.CDF(band=hf.BerkJones()), hf.Naive(mean=hf.Betting()))),
     "naive-bernstein": hf.Naive(mean=hf.EmpiricalBernstein()),
     "naive-betting": hf.Naive(mean=hf.Betting()),
     "naive-hoeffding": hf.Naive(mean=hf.Hoeffding()),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import holdfast as hf
 from distributions import DISTRIBUTIONS
-from networks import images, small_net
+from networks import Recorder, images, small_net
 from test_guarantees import consistent
 
 Floats = NDArray[np.float64]
@@ -173,3 +173,23 @@ def test_a_radius_beyond_all_reach_is_not_certified_and_a_short_stream_still_can
     assert "beyond what samples can reach" in far.reason
     short = hf.decide(lambda n: np.ones(n), at_least=0.5, radius=0.1, sigma=1.0, alpha=0.05, n_max=100)
     assert short.certified
+
+
+def test_many_inputs_are_decided_as_each_alone_with_full_batches() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3, batch=64)
+    xs = images(40)
+    many = smoothed.decide_many(xs, at_least=0.4, radius=0.1, n_max=2_000, seed=3)
+    for position in (0, 7, 39):
+        alone = smoothed.decide(xs[position], at_least=0.4, radius=0.1, n_max=2_000, seed=3, index=position)
+        assert many[position] == alone
+    assert len({each.samples for each in many}) > 2, "some must stop earlier than others"
+
+
+def test_a_decided_input_makes_room_for_the_next() -> None:
+    net = Recorder(small_net())
+    smoothed = hf.SmoothedClassifier(net, 0.3, batch=500)
+    decisions = smoothed.decide_many(images(60), at_least=0.4, radius=0.1, n_max=1_500, n0=20, seed=3)
+    copies = sum(each.samples for each in decisions) + 60 * 20
+    passes = sum(rows == 500 for rows in net.rows)
+    # Padding wastes at most one batch a round, and rounds are few because the window stays full.
+    assert passes * 500 <= copies + 500 * 30

@@ -146,3 +146,15 @@ def test_the_dkw_ceiling_is_where_the_mathematics_puts_it() -> None:
 def test_the_tail_sensitive_band_has_a_far_higher_ceiling() -> None:
     curve = hf.bound(hf.ScoreSamples(np.ones(100_000), sigma=1.0), alpha=ALPHA)
     assert curve.radius(at_least=0.5) > 3.6
+
+
+def test_the_best_of_two_is_each_at_half_of_alpha() -> None:
+    values = np.random.default_rng(3).beta(8, 2, 3_000)
+    samples = hf.ScoreSamples(values, sigma=SIGMA)
+    first, second = hf.CDF(hf.DKW()), hf.Naive(hf.Betting())
+    both = hf.bound(samples, alpha=ALPHA, method=hf.BestOf((first, second)), sides="both")
+    halves = [hf.bound(samples, alpha=ALPHA / 2, method=method, sides="both") for method in (first, second)]
+    assert np.array_equal(both.lower(RADII), np.maximum(*(curve.lower(RADII) for curve in halves)))
+    assert np.array_equal(both.upper(RADII), np.minimum(*(curve.upper(RADII) for curve in halves)))
+    with pytest.raises(hf.InvalidArgument, match="two or more methods"):
+        hf.BestOf((first,))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bands import DKW, Band, BerkJones, Empirical
-from holdfast.bounds import CDF, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
+from holdfast.bounds import CDF, BestOf, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
 from holdfast.certificate import Certificate, Provenance
 from holdfast.classes import ClassCertificate
 from holdfast.errors import (
@@ -53,6 +53,7 @@ __all__ = [
     "AdaptiveRadius",
     "Band",
     "BerkJones",
+    "BestOf",
     "Betting",
     "Certificate",
     "CheckpointError",

@@ -19,8 +19,8 @@ from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.validation import check_alpha, check_count, check_radii, check_sigma, check_support
 
 _PILOT = 250
-_GROWTH = 0.25
-_SURE = 2.0
+_GROWTH = 0.1
+_SURE = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,54 +77,65 @@ def decide(
             raise InvalidInput(f"draw({n}) must return {n} scores in one dimension, got shape {values.shape}")
         return ScoreSamples(values, support=support, sigma=sigma)
 
-    return decide_from(fresh, at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
+    question = Deciding(at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
+    return decide_from(fresh, question)
 
 
-def decide_from(
-    draw: Callable[[int], Scores],
-    *,
-    at_least: float,
-    radius: float,
-    sigma: float,
-    support: tuple[float, float],
-    alpha: float,
-    n_max: int,
-) -> Decision:
-    """:func:`decide`, from blocks of scores in whatever form."""
-    check_alpha(alpha)
-    check_radii(radius)
-    check_count("n_max", n_max, at_least=2)
-    a, b = support
-    if not a < at_least < b:
-        raise InvalidArgument(f"at_least must be strictly between {a:g} and {b:g}, got {at_least!r}")
-    game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
-    drawn = 0
+def decide_from(draw: Callable[[int], Scores], deciding: "Deciding") -> Decision:
+    """Draw for one question until it is decided."""
+    while deciding.decision is None:
+        deciding.give(draw(deciding.wants))
+    return deciding.decision
 
-    def decision(certified: bool, reason: str) -> Decision:
-        return Decision(certified, drawn, n_max, at_least, radius, alpha, reason)
 
-    if radius / sigma > FARTHEST:
-        return decision(
-            False, f"not certified: a radius of more than {FARTHEST:g} sigma is beyond what samples can reach"
-        )
-    claim = f"the average score is at least {at_least:g} within radius {radius:g}"
-    while drawn < n_max:
-        size = min(max(int(_GROWTH * drawn), min(_PILOT, n_max // 2)), n_max - drawn)
-        block = draw(size).from_below()
-        drawn += size
-        game.play(block)
-        if game.won:
-            return decision(
-                True, f"certified after {drawn:,} samples: {claim}, with probability at least 1 - {alpha:g}"
-            )
-        hope = game.hope()
-        if hope.best < game.target and drawn < n_max:
-            return decision(
-                False,
-                f"not certified: gave up after {drawn:,} samples, since the bound is heading for about "
-                f"{a + hope.expected:.3f}, below {at_least:g}",
-            )
-    return decision(False, f"not certified: {drawn:,} samples did not suffice to show that {claim}")
+class Deciding:
+    """A question on the way to its decision: says how many more samples it wants, and takes them.
+
+    Several can be asked at once, each with its own samples, so that a device is never idle because some stop early.
+    """
+
+    def __init__(
+        self, *, at_least: float, radius: float, sigma: float, support: tuple[float, float], alpha: float, n_max: int
+    ) -> None:
+        check_alpha(alpha)
+        check_radii(radius)
+        self._n_max = check_count("n_max", n_max, at_least=2)
+        a, b = support
+        if not a < at_least < b:
+            raise InvalidArgument(f"at_least must be strictly between {a:g} and {b:g}, got {at_least!r}")
+        self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
+        self._claim = f"the average is at least {at_least:g} within radius {radius:g}"
+        self._game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
+        self.drawn = 0
+        self.decision: Decision | None = None
+        if radius / sigma > FARTHEST:
+            self._decide(False, f"not certified: more than {FARTHEST:g} sigma is beyond what samples can reach")
+
+    @property
+    def wants(self) -> int:
+        """The size of the next block; none once it is decided."""
+        if self.decision is not None:
+            return 0
+        return min(max(int(_GROWTH * self.drawn), min(_PILOT, self._n_max // 2)), self._n_max - self.drawn)
+
+    def give(self, scores: Scores) -> None:
+        """Play the next block, and decide if that settles it."""
+        block = scores.from_below()
+        self.drawn += block.n
+        self._game.play(block)
+        if self._game.won:
+            sure = f"with probability at least 1 - {self._alpha:g}"
+            self._decide(True, f"certified after {self.drawn:,} samples: {self._claim}, {sure}")
+        elif self.drawn >= self._n_max:
+            self._decide(False, f"not certified: {self.drawn:,} samples did not suffice to show that {self._claim}")
+        else:
+            hope = self._game.hope()
+            if hope.best < self._game.target:
+                heading = f"{self._bottom + hope.expected:.3f}, below {self._at_least:g}"
+                self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
+
+    def _decide(self, certified: bool, reason: str) -> None:
+        self.decision = Decision(certified, self.drawn, self._n_max, self._at_least, self._radius, self._alpha, reason)
 
 
 @dataclass(frozen=True)

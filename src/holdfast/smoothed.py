@@ -1,5 +1,6 @@
 """The smoothed classifier: from a network and an input to a certificate, in one call."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from holdfast.progress import OnDone, progress_bar, unseen
 from holdfast.sampling import Engine, LocalEngine, Task
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
-from holdfast.sequential import Decision, decide_from
+from holdfast.sequential import Deciding, Decision
 from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
 from holdfast.version import installed_version
 
@@ -192,18 +193,118 @@ class SmoothedClassifier:
         Requires:
             ``at_least`` and ``radius`` were fixed without looking at copies drawn with this seed and index.
         """
-        scores = self._scores_of(x, measure, n0=n0, seed=seed, index=index, batch=batch)
-        drawn = 0
+        key = check_count("index", index, at_least=0)
+        return self._decide(
+            [x],
+            [key],
+            at_least,
+            radius,
+            measure,
+            alpha=alpha,
+            n_max=n_max,
+            n0=n0,
+            seed=seed,
+            batch=batch,
+            progress=False,
+        )[0]
 
-        def draw(n: int) -> Scores:
-            nonlocal drawn
-            drawn += n
-            return scores(drawn - n, drawn)
+    def decide_many(
+        self,
+        xs: InputSource,
+        *,
+        at_least: float,
+        radius: float,
+        measure: str = "score",
+        alpha: float = 1e-3,
+        n_max: int = 100_000,
+        n0: int = 100,
+        seed: int | None = None,
+        indices: Sequence[int] | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> list[Decision]:
+        """:meth:`decide` for many inputs; whenever one is decided the next takes its place, so batches stay full.
 
-        support = (0.0, 1.0) if measure == "score" else (-1.0, 1.0)
-        return decide_from(
-            draw, at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
+        ``alpha`` is each decision's own. ``indices`` key the noise; by default the position.
+        """
+        keys = list(range(len(xs))) if indices is None else list(indices)
+        return self._decide(
+            xs,
+            keys,
+            at_least,
+            radius,
+            measure,
+            alpha=alpha,
+            n_max=n_max,
+            n0=n0,
+            seed=seed,
+            batch=batch,
+            progress=progress,
         )
+
+    def _decide(
+        self,
+        xs: InputSource,
+        keys: Sequence[int],
+        at_least: float,
+        radius: float,
+        measure: str,
+        *,
+        alpha: float,
+        n_max: int,
+        n0: int,
+        seed: int | None,
+        batch: int | None,
+        progress: bool | None,
+    ) -> list[Decision]:
+        _check_measure(measure)
+        check_count("n0", n0, at_most=MOST_SELECTION)
+        support = (0.0, 1.0) if measure == "score" else (-1.0, 1.0)
+
+        def question() -> Deciding:
+            return Deciding(
+                at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
+            )
+
+        question()  # refuses before anything is sampled
+        shape = self._probe(xs)
+        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
+        waiting = iter(range(len(xs)))
+        active: dict[int, _Asked] = {}
+        decided: dict[int, Decision] = {}
+        with progress_bar("deciding", len(xs), unit="inputs", show=progress) as on_decided:
+            while True:
+                fresh = {
+                    position: self._checked(xs, position, shape)
+                    for position in itertools.islice(waiting, _WINDOW - len(active))
+                }
+                if fresh:
+                    chosen = engine.select([Task(keys[k], x, 0, n0) for k, x in fresh.items()], on_copies=unseen)
+                    for (position, x), selection in zip(fresh.items(), chosen, strict=True):
+                        active[position] = _Asked(x, selection.predicted, question())
+                for position in [k for k, asked in active.items() if asked.deciding.decision is not None]:
+                    done = active.pop(position).deciding.decision
+                    assert done is not None
+                    decided[position] = done
+                    on_decided(1)
+                if not active:
+                    if len(decided) == len(xs):
+                        return [decided[position] for position in range(len(xs))]
+                    continue
+                tasks = [
+                    Task(
+                        keys[k],
+                        asked.x,
+                        asked.deciding.drawn,
+                        asked.deciding.drawn + asked.deciding.wants,
+                        asked.predicted,
+                    )
+                    for k, asked in active.items()
+                ]
+                found = engine.estimate(tasks, on_copies=unseen)
+                for asked, evidence in zip(active.values(), found, strict=True):
+                    asked.deciding.give(evidence.score if measure == "score" else evidence.margin)
 
     def find_radius(
         self,
@@ -240,8 +341,7 @@ class SmoothedClassifier:
         self, x: Input, measure: str, *, n0: int, seed: int | None, index: int, batch: int | None
     ) -> Callable[[int, int], ScoreHistogram]:
         """Choose the class, then count scores of any span of copies on demand."""
-        if measure not in ("score", "margin"):
-            raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+        _check_measure(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
         key = check_count("index", index, at_least=0)
         shape = self._probe([x])
@@ -397,6 +497,20 @@ class SmoothedClassifier:
                 f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(shape)}; they must agree"
             )
         return checked
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """An input on the way to its decision."""
+
+    x: Tensor
+    predicted: int
+    deciding: Deciding
+
+
+def _check_measure(measure: str) -> None:
+    if measure not in ("score", "margin"):
+        raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
 
 
 def _check_batch(batch: int | None) -> int | None:

@@ -1,5 +1,6 @@
 """Bounds: the paper's theorems, from score samples to curves in the radius."""
 
+from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.bound import DEFAULT_METHOD, bound
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.curve import Curve
@@ -8,4 +9,16 @@ from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
 from holdfast.bounds.tangents import Tangent, Tangents
 
-__all__ = ["CDF", "DEFAULT_METHOD", "Curve", "Curves", "Method", "Naive", "Tangent", "Tangents", "bound", "bound_many"]
+__all__ = [
+    "CDF",
+    "DEFAULT_METHOD",
+    "BestOf",
+    "Curve",
+    "Curves",
+    "Method",
+    "Naive",
+    "Tangent",
+    "Tangents",
+    "bound",
+    "bound_many",
+]

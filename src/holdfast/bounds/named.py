@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from holdfast.bands import DKW, Band, BerkJones, Empirical
+from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
@@ -33,6 +34,8 @@ def band_named(name: str) -> Band:
 
 def method_named(name: str) -> Method:
     """A method from its own ``name``: ``cdf-dkw``, ``cdf-dkw-10000``, ``naive-hoeffding``, ..."""
+    if "+" in name:
+        return BestOf(tuple(method_named(part) for part in name.split("+")))
     theorem, _, rest = name.partition("-")
     if theorem == "naive" and rest in _MEANS:
         return Naive(mean=_MEANS[rest]())

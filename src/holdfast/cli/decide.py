@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -28,6 +29,7 @@ def decide(
     split: str = typer.Option("test", help="Which part of the dataset."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
     from holdfast.cli.models import open_model
@@ -47,22 +49,21 @@ def decide(
     )
     console = Console(highlight=False)
     began = time.monotonic()
-    certified = samples = 0
-    for position, index in enumerate(inputs.indices.tolist()):
-        decision = smoothed.decide(
-            inputs.image(position),
-            at_least=at_least,
-            radius=radius,
-            measure=measure,
-            alpha=alpha,
-            n_max=n,
-            n0=n0,
-            seed=known_seed,
-            index=index,
-        )
-        certified += decision.certified
-        samples += decision.samples
+    decisions = smoothed.decide_many(
+        inputs.batch(np.arange(len(inputs))),
+        at_least=at_least,
+        radius=radius,
+        measure=measure,
+        alpha=alpha,
+        n_max=n,
+        n0=n0,
+        seed=known_seed,
+        indices=inputs.indices.tolist(),
+        progress=progress,
+    )
+    for index, decision in zip(inputs.indices.tolist(), decisions, strict=True):
         console.print(f"input {index}: {decision.reason}", soft_wrap=True)
+    certified, samples = sum(each.certified for each in decisions), sum(each.samples for each in decisions)
     full = n * len(inputs)
     console.print(
         f"\n{certified} of {len(inputs)} certified with {samples:,} noisy copies, {samples / full:.1%} of the {full:,} of full runs, "

@@ -1,0 +1,61 @@
+"""Several methods on one sample, and the best of them everywhere: for a price."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds.method import Method, View
+from holdfast.bounds.side import Side
+from holdfast.errors import InvalidArgument
+from holdfast.scores import Scores
+from holdfast.validation import Sides
+
+
+@dataclass(frozen=True, eq=False)
+class Highest(Side):
+    """The largest of several lower bounds."""
+
+    sides: tuple[Side, ...]
+
+    def value(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        """At each distance, the largest."""
+        return np.asarray(np.max([side.value(r) for side in self.sides], axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class BestOf(Method):
+    """The best of several methods at every radius; each takes an equal share of alpha.
+
+    Guarantee:
+        With probability at least ``1 - alpha`` every one of them holds at every radius, hence also the largest.
+    Source:
+        Bonferroni's inequality. Trying methods one after the other and keeping the best costs the same: this says so.
+    """
+
+    methods: tuple[Method, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "methods", tuple(self.methods))
+        if len(self.methods) < 2 or not all(isinstance(method, Method) for method in self.methods):
+            raise InvalidArgument(f"BestOf takes two or more methods, such as (CDF(), Naive()), got {self.methods!r}")
+
+    @property
+    def name(self) -> str:
+        """The methods' names."""
+        return "+".join(method.name for method in self.methods)
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether all of them are."""
+        return all(method.guaranteed for method in self.methods)
+
+    @property
+    def needs_order(self) -> bool:  # type: ignore[override]
+        """Whether any of them does."""
+        return any(method.needs_order for method in self.methods)
+
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+        """Each method at its share."""
+        share = alpha / len(self.methods)
+        return Highest(tuple(method.side(scores, view, share, sides) for method in self.methods))
