@@ -9,7 +9,7 @@ import holdfast as hf
 from holdfast.models import TorchModel
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
-from networks import images, small_net
+from networks import Recorder, images, small_net
 
 SIGMA = 0.5
 RADII = np.array([0.0, 0.2, 0.5, 1.0])
@@ -89,3 +89,23 @@ def test_claims_that_were_not_made_and_claims_that_do_not_exist_are_refused() ->
         cert.gap(0.1)
     with pytest.raises(hf.InvalidArgument, match="scores, gaps"):
         smoothed.certify_classes(images(1)[0], n=200, claims=("votes",))
+
+
+def test_a_question_is_checked_before_anything_is_sampled() -> None:
+    net = Recorder(small_net(3))
+    smoothed = hf.SmoothedClassifier(net, 0.3)
+    for options in (
+        {"claims": ("score",)},
+        {"method": hf.Tangents()},
+        {"method": hf.CDF(hf.Empirical())},
+        {"method": "cdf"},
+    ):
+        with pytest.raises(hf.InvalidArgument):
+            smoothed.certify_classes(images(1)[0], n=200, **options)
+    with pytest.raises(hf.InvalidArgument, match="different numbers"):
+        smoothed.decide_many(images(2), at_least=0.5, radius=0.1, indices=[1, 1])
+    with pytest.raises(hf.InvalidArgument, match="at_least"):
+        smoothed.find_radius(images(1)[0], at_least=2.0)
+    with pytest.raises(hf.InvalidArgument, match="one finite number"):
+        smoothed.decide(images(1)[0], at_least=0.5, radius=[0.1, 0.2])  # type: ignore[arg-type]
+    assert net.rows == []

@@ -165,6 +165,17 @@ def test_a_networks_radius_is_found_below_the_closed_form() -> None:
     best = float(radii[model.worst_case(x, 0.5, radii) >= 0.6].max())
     assert 0 < found.radius <= best
     assert found.settled
+    assert found.predicted == 0
+    assert found.seed == 1
+
+
+def test_scores_that_are_all_high_settle_at_what_samples_can_certify() -> None:
+    found = hf.adaptive_radius(prefix(np.full(4_000, 0.9), 1.0), at_least=0.5, within=0.4, alpha=0.01, n_max=4_000)
+    assert np.isfinite(found.estimate)
+    assert found.settled
+    assert found.samples < 4_000
+    with pytest.raises(hf.InvalidInput, match="must return the first 500"):
+        hf.adaptive_radius(prefix(np.ones(50), 1.0), at_least=0.5, within=0.1, alpha=0.01, n_max=4_000)
 
 
 def test_a_radius_beyond_all_reach_is_not_certified_and_a_short_stream_still_can_be() -> None:

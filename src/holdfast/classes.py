@@ -59,10 +59,7 @@ class ClassCertificate:
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
-        if not self.claims or not set(self.claims) <= set(CLASS_CLAIMS) or len(set(self.claims)) != len(self.claims):
-            raise InvalidArgument(
-                f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {self.claims!r}"
-            )
+        check_class_question(self.claims, self.method)
 
     @property
     def classes(self) -> int:
@@ -118,3 +115,13 @@ class ClassCertificate:
             raise NotClaimed(
                 f"this certificate does not claim {claim!r} (claims={self.claims!r}), and spent no alpha on it"
             )
+
+
+def check_class_question(claims: Sequence[str], method: Method) -> None:
+    """Refuse claims that do not exist, and methods that give no certificate from counts."""
+    if not claims or not set(claims) <= set(CLASS_CLAIMS) or len(set(claims)) != len(claims):
+        raise InvalidArgument(f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {claims!r}")
+    if not isinstance(method, Method) or method.needs_order or not method.guaranteed:
+        raise InvalidArgument(
+            f"method must give certificates from counts, such as CDF(band=BerkJones()), got {method!r}"
+        )

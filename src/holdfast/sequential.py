@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.bounds.tangent import FARTHEST, Pilot, Tangents, Wager, joined, summarise
-from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.scores import Exceedances, Scores, ScoreSamples
-from holdfast.validation import check_alpha, check_count, check_radii, check_sigma, check_support
+from holdfast.validation import check_alpha, check_count, check_radius, check_sigma, check_support, check_threshold
 
 _PILOT = 250
 _GROWTH = 0.1
@@ -29,7 +29,7 @@ class Decision:
 
     Guarantee:
         If the statement is false, ``certified`` is True with probability at most ``alpha``, although the number of samples
-        was chosen by looking at them.
+        was chosen by looking at them. For a network, the claim is about the class ``predicted``.
     Requires:
         The question, ``at_least`` and ``radius``, was fixed without looking at these samples.
     """
@@ -41,6 +41,8 @@ class Decision:
     radius: float
     alpha: float
     reason: str
+    predicted: int | None = None
+    seed: int | None = None
 
     @property
     def saved(self) -> int:
@@ -98,11 +100,9 @@ class Deciding:
         self, *, at_least: float, radius: float, sigma: float, support: tuple[float, float], alpha: float, n_max: int
     ) -> None:
         check_alpha(alpha)
-        check_radii(radius)
+        radius = check_radius(radius)
         self._n_max = check_count("n_max", n_max, at_least=2)
-        a, b = support
-        if not a < at_least < b:
-            raise InvalidArgument(f"at_least must be strictly between {a:g} and {b:g}, got {at_least!r}")
+        at_least, a = check_threshold(at_least, support), support[0]
         self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
         self._claim = f"the average is at least {at_least:g} within radius {radius:g}"
         self._game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)

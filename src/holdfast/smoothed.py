@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificate import CLAIMS, Certificate, Provenance, check_claims
-from holdfast.classes import CLASS_CLAIMS, ClassCertificate
+from holdfast.classes import CLASS_CLAIMS, ClassCertificate, check_class_question
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.evidence import MOST_SELECTION
 from holdfast.feasibility import check_feasible
@@ -25,7 +25,7 @@ from holdfast.sampling import Engine, LocalEngine, Task
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Deciding, Decision
-from holdfast.validation import check_alpha, check_count, check_sides, check_sigma
+from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_sigma, check_threshold
 from holdfast.version import installed_version
 
 Input = Tensor | NDArray[np.floating]
@@ -164,11 +164,7 @@ class SmoothedClassifier:
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
         settings = Settings(n, n0, alpha, claims, sides, method)
-        if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
-            raise InvalidInput(
-                f"certify_many takes a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; "
-                f"for one input use certify(x)"
-            )
+        _check_batch_of_inputs(xs)
         return list(self._stream(xs, range(len(xs)), settings, seed=seed, batch=batch, progress=progress))
 
     def decide(
@@ -227,7 +223,10 @@ class SmoothedClassifier:
 
         ``alpha`` is each decision's own. ``indices`` key the noise; by default the position.
         """
-        keys = list(range(len(xs))) if indices is None else list(indices)
+        _check_batch_of_inputs(xs)
+        keys = list(range(len(xs))) if indices is None else [check_count("index", each, at_least=0) for each in indices]
+        if len(keys) != len(xs) or len(set(keys)) != len(keys):
+            raise InvalidArgument(f"indices must be {len(xs)} different numbers, one for each input, got {len(keys)}")
         return self._decide(
             xs,
             keys,
@@ -269,7 +268,8 @@ class SmoothedClassifier:
         question()  # refuses before anything is sampled
         shape = self._probe(xs)
         rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
+        known_seed = check_seed(seed)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
         waiting = iter(range(len(xs)))
         active: dict[int, _Asked] = {}
         decided: dict[int, Decision] = {}
@@ -284,9 +284,9 @@ class SmoothedClassifier:
                     for (position, x), selection in zip(fresh.items(), chosen, strict=True):
                         active[position] = _Asked(x, selection.predicted, question())
                 for position in [k for k, asked in active.items() if asked.deciding.decision is not None]:
-                    done = active.pop(position).deciding.decision
-                    assert done is not None
-                    decided[position] = done
+                    asked = active.pop(position)
+                    assert asked.deciding.decision is not None
+                    decided[position] = replace(asked.deciding.decision, predicted=asked.predicted, seed=known_seed)
                     on_decided(1)
                 if not active:
                     if len(decided) == len(xs):
@@ -326,7 +326,12 @@ class SmoothedClassifier:
             The result's: the radius is certified with probability at least ``1 - alpha``, although the number of noisy
             copies was chosen by looking at them.
         """
-        scores = self._scores_of(x, measure, n0=n0, seed=seed, index=index, batch=batch)
+        _check_measure(measure)
+        check_threshold(at_least, (0.0, 1.0) if measure == "score" else (-1.0, 1.0))
+        check_number("within", within)
+        check_alpha(alpha)
+        known_seed = check_seed(seed)
+        predicted, scores = self._scores_of(x, measure, n0=n0, seed=known_seed, index=index, batch=batch)
         seen: list[ScoreHistogram] = []
 
         def first(n: int) -> Scores:
@@ -335,18 +340,18 @@ class SmoothedClassifier:
             seen[:] = [seen[0] + more if seen else more]
             return seen[0]
 
-        return adaptive_radius(first, at_least=at_least, within=within, alpha=alpha, n_max=n_max)
+        found = adaptive_radius(first, at_least=at_least, within=within, alpha=alpha, n_max=n_max)
+        return replace(found, predicted=predicted, seed=known_seed)
 
     def _scores_of(
-        self, x: Input, measure: str, *, n0: int, seed: int | None, index: int, batch: int | None
-    ) -> Callable[[int, int], ScoreHistogram]:
-        """Choose the class, then count scores of any span of copies on demand."""
-        _check_measure(measure)
+        self, x: Input, measure: str, *, n0: int, seed: int, index: int, batch: int | None
+    ) -> tuple[int, Callable[[int, int], ScoreHistogram]]:
+        """The chosen class, and its scores on demand: of any span of copies."""
         check_count("n0", n0, at_most=MOST_SELECTION)
         key = check_count("index", index, at_least=0)
         shape = self._probe([x])
         rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), check_seed(seed), rows)
+        engine = LocalEngine(self._model, Gaussian(self.sigma), seed, rows)
         inside = self._checked([x], 0, None)
         predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
 
@@ -354,7 +359,7 @@ class SmoothedClassifier:
             evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=unseen)[0]
             return evidence.score if measure == "score" else evidence.margin
 
-        return scores
+        return predicted, scores
 
     def certify_classes(
         self,
@@ -379,6 +384,8 @@ class SmoothedClassifier:
         check_count("n", n)
         check_count("n0", n0, at_most=MOST_SELECTION)
         check_alpha(alpha)
+        chosen = (claims,) if isinstance(claims, str) else tuple(claims)
+        check_class_question(chosen, method)
         key, known_seed = check_count("index", index, at_least=0), check_seed(seed)
         shape = self._probe([x])
         rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
@@ -389,7 +396,6 @@ class SmoothedClassifier:
             predicted = engine.select([Task(key, inside, 0, n0)], on_copies=on_copies)[0].predicted
             counts = engine.count_classes([Task(key, inside, 0, n, predicted)], on_copies=on_copies)[0]
         provenance = self._provenance(known_seed, key, time.monotonic() - began)
-        chosen = (claims,) if isinstance(claims, str) else tuple(claims)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
     def stream(
@@ -506,6 +512,13 @@ class _Asked:
     x: Tensor
     predicted: int
     deciding: Deciding
+
+
+def _check_batch_of_inputs(xs: InputSource) -> None:
+    if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
+        raise InvalidInput(
+            f"expected a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; for one input use certify(x)"
+        )
 
 
 def _check_measure(measure: str) -> None:

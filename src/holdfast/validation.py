@@ -78,6 +78,26 @@ def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
     return radii
 
 
+def check_number(name: str, value: float) -> float:
+    """Return one finite number."""
+    if not _is_real(value) or not math.isfinite(value):
+        raise InvalidArgument(f"{name} must be one finite number, got {value!r}")
+    return float(value)
+
+
+def check_radius(radius: float) -> float:
+    """Return one finite, nonnegative radius."""
+    return float(check_radii(check_number("radius", radius)))
+
+
+def check_threshold(at_least: float, support: tuple[float, float]) -> float:
+    """Return a confidence strictly within the support."""
+    low, high = support
+    if not low < check_number("at_least", at_least) < high:
+        raise InvalidArgument(f"at_least must be strictly between {low:g} and {high:g}, got {at_least!r}")
+    return float(at_least)
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 

@@ -1,5 +1,6 @@
 """Several methods on one sample, and the best of them everywhere: for a price."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +37,16 @@ class BestOf(Method):
     methods: tuple[Method, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "methods", tuple(self.methods))
-        if len(self.methods) < 2 or not all(isinstance(method, Method) for method in self.methods):
-            raise InvalidArgument(f"BestOf takes two or more methods, such as (CDF(), Naive()), got {self.methods!r}")
+        if isinstance(self.methods, Sequence):
+            object.__setattr__(self, "methods", tuple(self.methods))
+        if (
+            not isinstance(self.methods, tuple)
+            or len(self.methods) < 2
+            or not all(isinstance(method, Method) for method in self.methods)
+        ):
+            raise InvalidArgument(
+                f"BestOf takes a tuple of two or more methods, such as BestOf((CDF(), Naive())), got {self.methods!r}"
+            )
 
     @property
     def name(self) -> str:

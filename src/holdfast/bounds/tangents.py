@@ -11,7 +11,7 @@ from holdfast.bounds.side import Side
 from holdfast.bounds.tangent import rounds, tangent_bound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
-from holdfast.validation import Sides, check_radii
+from holdfast.validation import Sides, check_number, check_radius
 
 _KNOTS = np.arange(36) / 8.0
 _LEAST_PILOT = 20
@@ -71,7 +71,7 @@ class Tangent(Method):
     needs_order = True
 
     def __post_init__(self) -> None:
-        check_radii(self.radius)
+        check_radius(self.radius)
         _check_pilot(self.pilot)
 
     @property
@@ -95,7 +95,7 @@ def _aside(pilot: float) -> str:
 
 
 def _check_pilot(pilot: float) -> None:
-    if not 0 < pilot < 1:
+    if not 0 < check_number("pilot", pilot) < 1:
         raise InvalidArgument(f"pilot must be a share of the samples, in (0, 1), got {pilot!r}")
 
 

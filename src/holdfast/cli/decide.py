@@ -61,12 +61,16 @@ def decide(
         indices=inputs.indices.tolist(),
         progress=progress,
     )
-    for index, decision in zip(inputs.indices.tolist(), decisions, strict=True):
-        console.print(f"input {index}: {decision.reason}", soft_wrap=True)
-    certified, samples = sum(each.certified for each in decisions), sum(each.samples for each in decisions)
+    certified = right = 0
+    for index, label, decision in zip(inputs.indices.tolist(), inputs.labels.tolist(), decisions, strict=True):
+        certified += decision.certified
+        right += decision.certified and decision.predicted == label
+        verdict = "its label" if decision.predicted == label else f"its label is {label}"
+        console.print(f"input {index}, class {decision.predicted} ({verdict}): {decision.reason}", soft_wrap=True)
+    samples = sum(each.samples for each in decisions)
     full = n * len(inputs)
     console.print(
-        f"\n{certified} of {len(inputs)} certified with {samples:,} noisy copies, {samples / full:.1%} of the {full:,} of full runs, "
-        f"in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
+        f"\n{certified} of {len(inputs)} certified, {right} of them for the right class, with {samples:,} noisy copies: "
+        f"{samples / full:.1%} of the {full:,} of full runs, in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
         soft_wrap=True,
     )
