@@ -63,17 +63,19 @@ def adaptive_radius(
         raise InvalidArgument(f"within must be a positive tolerance in the units of the input, got {within!r}")
     doublings = max(0, math.ceil(math.log2(n_max / _FIRST_LOOK)))
     looks = [min(_FIRST_LOOK * 2**k, n_max) for k in range(doublings + 1)]
+    ceiling: float | None = None
     for look in looks:
         scores = first(look)
         if scores.n != look:
             raise InvalidInput(f"first({look}) must return the first {look} scores, got {scores.n}")
         check_threshold(at_least, scores.support)
-        unanimous = ScoreSamples(np.full(n_max, scores.support[1]), support=scores.support, sigma=scores.sigma)
-        best = bound(unanimous, alpha=alpha / len(looks)).radius(at_least=at_least)
+        if ceiling is None:
+            unanimous = ScoreSamples(np.full(n_max, scores.support[1]), support=scores.support, sigma=scores.sigma)
+            ceiling = bound(unanimous, alpha=alpha / len(looks)).radius(at_least=at_least)
         estimate = bound(scores, alpha=0.5, method=CDF(band=Empirical())).radius(at_least=at_least)
         found = AdaptiveRadius(
             radius=bound(scores, alpha=alpha / len(looks)).radius(at_least=at_least),
-            estimate=min(estimate, best),
+            estimate=min(estimate, ceiling),
             within=within,
             samples=look,
             n_max=n_max,

@@ -40,6 +40,10 @@ class Exceedances:
         """The sample mean, as the area under the empirical survival function."""
         return self.support[0] + float(np.sum(self.widths * self.counts)) / self.n
 
+    def at_ranks(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the samples of these ranks (1 is the smallest) sit: the last threshold that ``n + 1 - rank`` samples reach."""
+        return np.searchsorted(-self.counts, ranks - (self.n + 1), side="right") - 1
+
     @property
     def multiplicities(self) -> NDArray[np.int64]:
         """How many samples are counted at each threshold."""

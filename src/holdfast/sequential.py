@@ -8,13 +8,14 @@ alpha among the looks. Giving up is always sound, so when to give up may be deci
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.bounds.tangent import FARTHEST, Pilot, Tangents, Wager, joined, summarise
 from holdfast.errors import InvalidInput
+from holdfast.rounding import shortest
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.validation import check_alpha, check_count, check_radius, check_sigma, check_support, check_threshold
 
@@ -80,14 +81,9 @@ def decide(
         return ScoreSamples(values, support=support, sigma=sigma)
 
     question = Deciding(at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
-    return decide_from(fresh, question)
-
-
-def decide_from(draw: Callable[[int], Scores], deciding: "Deciding") -> Decision:
-    """Draw for one question until it is decided."""
-    while deciding.decision is None:
-        deciding.give(draw(deciding.wants))
-    return deciding.decision
+    while question.decision is None:
+        question.give(fresh(question.wants))
+    return question.decision
 
 
 class Deciding:
@@ -104,7 +100,7 @@ class Deciding:
         self._n_max = check_count("n_max", n_max, at_least=2)
         at_least, a = check_threshold(at_least, support), support[0]
         self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
-        self._claim = f"the average is at least {at_least:g} within radius {radius:g}"
+        self._claim = f"the average is at least {shortest(at_least)} within radius {shortest(radius)}"
         self._game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
         self.drawn = 0
         self.decision: Decision | None = None
@@ -124,14 +120,14 @@ class Deciding:
         self.drawn += block.n
         self._game.play(block)
         if self._game.won:
-            sure = f"with probability at least 1 - {self._alpha:g}"
+            sure = f"with probability at least 1 - {shortest(self._alpha)}"
             self._decide(True, f"certified after {self.drawn:,} samples: {self._claim}, {sure}")
         elif self.drawn >= self._n_max:
             self._decide(False, f"not certified: {self.drawn:,} samples did not suffice to show that {self._claim}")
         else:
             hope = self._game.hope()
             if hope.best < self._game.target:
-                heading = f"{self._bottom + hope.expected:.3f}, below {self._at_least:g}"
+                heading = f"{self._bottom + hope.expected:.3f}, below {shortest(self._at_least)}"
                 self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
 
     def _decide(self, certified: bool, reason: str) -> None:
@@ -154,7 +150,8 @@ class _Game:
     target: float
     goal: float
     n_max: int
-    _past: list[Exceedances] = field(default_factory=list)
+    _past: Exceedances | None = None
+    _tangents: Tangents | None = None
     _bold: float = math.log(0.5)
     _patient: float = math.log(0.5)
 
@@ -165,11 +162,9 @@ class _Game:
 
     def play(self, block: Exceedances) -> None:
         """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""
-        if self._past:
-            past = joined(self._past)
-            guess = Pilot.of(past)
-            tangents = Tangents.at(guess, self.r)
-            seen = summarise(block, guess.edges)
+        past, tangents = self._past, self._tangents
+        if past is not None and tangents is not None:
+            seen = summarise(block, tangents.edges)
             # Bold: the tangent and the stake of fastest growth, with the edge shrunk by what the guess may be off.
             edge = tangents.constants + tangents.means - self.target - np.sqrt(tangents.variances / past.n)
             best = int(np.argmax(edge / np.sqrt(tangents.variances)))
@@ -180,7 +175,8 @@ class _Game:
             best = int(np.argmax(tangents.foreseen(self.goal, self.n_max)))
             stake = math.sqrt(2 * self.goal / (self.n_max * tangents.variances[best]))
             self._patient += self._growth(tangents.play(best, seen, stake))
-        self._past.append(block)
+        self._past = block if past is None else joined([past, block])
+        self._tangents = Tangents.at(Pilot.of(self._past), self.r)
 
     def _growth(self, wager: Wager) -> float:
         """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
@@ -188,8 +184,9 @@ class _Game:
 
     def hope(self) -> _Hope:
         """Where a full run is heading, judged from everything seen."""
-        past = joined(self._past)
-        tangents = Tangents.at(Pilot.of(past), self.r)
+        past, tangents = self._past, self._tangents
+        assert past is not None
+        assert tangents is not None
         full = np.sqrt(2 * tangents.variances * self.goal / self.n_max)
         expected = tangents.constants + tangents.means - full
         best = int(np.argmax(expected))

@@ -18,6 +18,7 @@ from holdfast.classes import CLASS_CLAIMS, ClassCertificate, check_class_questio
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.evidence import MOST_SELECTION
 from holdfast.feasibility import check_feasible
+from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import OnDone, progress_bar, unseen
@@ -256,9 +257,8 @@ class SmoothedClassifier:
         batch: int | None,
         progress: bool | None,
     ) -> list[Decision]:
-        _check_measure(measure)
+        support = _support_of(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
-        support = (0.0, 1.0) if measure == "score" else (-1.0, 1.0)
 
         def question() -> Deciding:
             return Deciding(
@@ -266,10 +266,8 @@ class SmoothedClassifier:
             )
 
         question()  # refuses before anything is sampled
-        shape = self._probe(xs)
-        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
         known_seed = check_seed(seed)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
+        engine, shape = self._engine_for(xs, known_seed, batch)
         waiting = iter(range(len(xs)))
         active: dict[int, _Asked] = {}
         decided: dict[int, Decision] = {}
@@ -326,8 +324,7 @@ class SmoothedClassifier:
             The result's: the radius is certified with probability at least ``1 - alpha``, although the number of noisy
             copies was chosen by looking at them.
         """
-        _check_measure(measure)
-        check_threshold(at_least, (0.0, 1.0) if measure == "score" else (-1.0, 1.0))
+        check_threshold(at_least, _support_of(measure))
         check_number("within", within)
         check_alpha(alpha)
         known_seed = check_seed(seed)
@@ -349,9 +346,7 @@ class SmoothedClassifier:
         """The chosen class, and its scores on demand: of any span of copies."""
         check_count("n0", n0, at_most=MOST_SELECTION)
         key = check_count("index", index, at_least=0)
-        shape = self._probe([x])
-        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), seed, rows)
+        engine, _ = self._engine_for([x], seed, batch)
         inside = self._checked([x], 0, None)
         predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
 
@@ -387,9 +382,7 @@ class SmoothedClassifier:
         chosen = (claims,) if isinstance(claims, str) else tuple(claims)
         check_class_question(chosen, method)
         key, known_seed = check_count("index", index, at_least=0), check_seed(seed)
-        shape = self._probe([x])
-        rows = _check_batch(batch) or self._batch or _default_batch(self._model.device, shape)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
+        engine, _ = self._engine_for([x], known_seed, batch)
         inside = self._checked([x], 0, None)
         began = time.monotonic()
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
@@ -421,10 +414,7 @@ class SmoothedClassifier:
         progress: bool | None,
     ) -> Iterator[Certificate]:
         known_seed = check_seed(seed)
-        asked = _check_batch(batch) or self._batch
-        shape = self._probe(xs)
-        rows = asked or _default_batch(self._model.device, shape)
-        engine = LocalEngine(self._model, Gaussian(self.sigma), known_seed, rows)
+        engine, shape = self._engine_for(xs, known_seed, batch)
         total = len(xs) * (settings.n0 + settings.n)
         with progress_bar("certifying", total, show=progress) as on_copies:
             for start in range(0, len(xs), _WINDOW):
@@ -474,6 +464,13 @@ class SmoothedClassifier:
             seconds=seconds,
         )
 
+    def _engine_for(self, xs: InputSource, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
+        """Who will run the copies, and the inputs' shape; bad batches, inputs and models are refused here."""
+        asked = _check_batch(batch) or self._batch
+        shape = self._probe(xs)
+        rows = asked or _default_batch(self._model.device, shape)
+        return LocalEngine(self._model, Gaussian(self.sigma), seed, rows), shape
+
     def _probe(self, xs: InputSource) -> torch.Size:
         """Refuse bad inputs and bad models before any time is spent on them."""
         if len(xs) == 0:
@@ -521,9 +518,11 @@ def _check_batch_of_inputs(xs: InputSource) -> None:
         )
 
 
-def _check_measure(measure: str) -> None:
-    if measure not in ("score", "margin"):
-        raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+def _support_of(measure: str) -> tuple[float, float]:
+    for known in (PredictionScore, Margin):
+        if measure == known.name:
+            return known.support
+    raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
 
 
 def _check_batch(batch: int | None) -> int | None:

@@ -67,6 +67,11 @@ def check_sides(sides: str) -> Sides:
     raise InvalidArgument(f'sides must be "lower" or "both", got {sides!r}')
 
 
+def per_side(alpha: float, sides: Sides) -> float:
+    """Each side's share of alpha, where both sides divide it equally (Bonferroni)."""
+    return alpha if sides == "lower" else alpha / 2
+
+
 def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
     """Return radii as an array of finite, nonnegative numbers."""
     try:

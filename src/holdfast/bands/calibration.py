@@ -20,7 +20,7 @@ from scipy.special import betaincinv, ndtri
 from holdfast.bands.escape import escape_probability
 from holdfast.bands.ranks import spread_ranks
 from holdfast.rounding import probability_down
-from holdfast.validation import Sides
+from holdfast.validation import Sides, per_side
 
 VERSION = 2
 """Changes whenever the indices or the weights do: a calibration of another version is not used."""
@@ -88,7 +88,7 @@ def calibrate(n: int, alpha: float, sides: Sides) -> float:
 
 def solve(n: int, alpha: float, sides: Sides) -> float:
     """Find gamma by secant steps on logarithms, where the failure probability is nearly a straight line."""
-    share = alpha if sides == "lower" else alpha / 2
+    share = per_side(alpha, sides)
     if n == 1:
         return share
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from holdfast.bands.band import Band
 from holdfast.rounding import probability_down
-from holdfast.validation import Sides
+from holdfast.validation import Sides, per_side
 
 
 @dataclass(frozen=True)
@@ -37,4 +37,4 @@ class DKW(Band):
 
     def lower(self, counts: NDArray[np.int64], n: int, alpha: float, sides: Sides = "lower") -> NDArray[np.float64]:
         """``counts / n - eps``, and never below zero."""
-        return probability_down(counts / n - self.epsilon(n, alpha if sides == "lower" else alpha / 2))
+        return probability_down(counts / n - self.epsilon(n, per_side(alpha, sides)))

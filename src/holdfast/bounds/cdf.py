@@ -55,9 +55,7 @@ class CDF(Method):
 
 def equal_count(samples: Exceedances, thresholds: int) -> Exceedances:
     """The paper's thresholds: in sorted order, the samples at positions ``1 + (i - 1) m / n`` for i = 1, ..., n."""
-    below = np.arange(thresholds, dtype=np.int64) * samples.n // thresholds
-    # The element with `below` samples before it sits at the last threshold that at least n - below samples reach;
-    # of equal thresholds the first counts all that reach them.
-    rank = np.searchsorted(-samples.counts, -(samples.n - below), side="right") - 1
+    rank = samples.at_ranks(1 + np.arange(thresholds, dtype=np.int64) * samples.n // thresholds)
+    # Of equal thresholds the first counts all that reach them.
     where = np.unique(np.searchsorted(samples.thresholds, samples.thresholds[rank], side="left"))
     return Exceedances(samples.thresholds[where], samples.counts[where], samples.n, samples.support)

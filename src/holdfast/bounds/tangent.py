@@ -44,7 +44,7 @@ class Pilot:
     def of(cls, samples: Exceedances) -> "Pilot":
         """The average empirical survival between a few hundred order statistics, dense in both tails."""
         a, b = samples.support
-        rank = np.searchsorted(-samples.counts, -(samples.n + 1 - spread_ranks(samples.n, _GROWTH)), side="right") - 1
+        rank = samples.at_ranks(spread_ranks(samples.n, _GROWTH))
         inner = np.unique(np.searchsorted(samples.thresholds, samples.thresholds[rank], side="left"))
         inner = inner[(samples.thresholds[inner] > a) & (samples.thresholds[inner] < b)]
         edges = np.concatenate(([a], samples.thresholds[inner], [b]))
@@ -68,8 +68,7 @@ class Summary:
 def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
     """Group samples within the intervals, and within few ranks of each other: in the tails every sample is a group."""
     x = samples.thresholds
-    rank = np.searchsorted(-samples.counts, -(samples.n + 1 - spread_ranks(samples.n, _GROWTH)), side="right") - 1
-    starts = np.union1d(np.searchsorted(x, edges[:-1]), rank)
+    starts = np.union1d(np.searchsorted(x, edges[:-1]), samples.at_ranks(spread_ranks(samples.n, _GROWTH)))
     starts = starts[starts < len(x)]
     many = samples.multiplicities
     counts = np.add.reduceat(many, starts)

@@ -11,7 +11,7 @@ from holdfast.bounds.side import Side
 from holdfast.bounds.tangent import rounds, tangent_bound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
-from holdfast.validation import Sides, check_number, check_radius
+from holdfast.validation import Sides, check_number, check_radius, per_side
 
 _KNOTS = np.arange(36) / 8.0
 _LEAST_PILOT = 20
@@ -48,8 +48,7 @@ class Tangents(Method):
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
         """Bounds at the knots, and what follows between them."""
-        share = (alpha if sides == "lower" else alpha / 2) / len(_KNOTS)
-        return _through(_KNOTS, scores, view, self.pilot, share)
+        return _through(_KNOTS, scores, view, self.pilot, per_side(alpha, sides) / len(_KNOTS))
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ class Tangent(Method):
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
         """One bound at one knot."""
-        share = alpha if sides == "lower" else alpha / 2
-        return _through(np.array([self.radius / scores.sigma]), scores, view, self.pilot, share)
+        knot = np.array([self.radius / scores.sigma])
+        return _through(knot, scores, view, self.pilot, per_side(alpha, sides))
 
 
 def _aside(pilot: float) -> str:

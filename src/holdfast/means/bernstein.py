@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from holdfast.means.mean import MeanBound
 from holdfast.rounding import SLACK
 from holdfast.scores import Exceedances
-from holdfast.validation import Sides
+from holdfast.validation import Sides, per_side
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,6 @@ class EmpiricalBernstein(MeanBound):
         n = samples.n
         if n < 2:
             return a
-        level = alpha if sides == "lower" else alpha / 2
-        penalty = math.log(2 / level)
+        penalty = math.log(2 / per_side(alpha, sides))
         deviation = math.sqrt(2 * samples.variance * penalty / n) + 7 * (b - a) * penalty / (3 * (n - 1))
         return max(a, samples.mean - deviation - 10 * SLACK * (b - a))

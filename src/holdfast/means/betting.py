@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.means.mean import MeanBound
 from holdfast.scores import Exceedances
-from holdfast.validation import Sides
+from holdfast.validation import Sides, per_side
 
 _STRATEGIES = 12
 
@@ -42,10 +42,9 @@ class Betting(MeanBound):
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The largest mean with a wealth of ``1/alpha`` against it."""
         a, b = samples.support
-        level = alpha if sides == "lower" else alpha / 2
         values = (samples.values - a) / (b - a)
         bets = np.exp2(-np.arange(_STRATEGIES, dtype=np.float64))
-        return a + (b - a) * lower_by_bets(values, samples.multiplicities, bets, math.log(1 / level))
+        return a + (b - a) * lower_by_bets(values, samples.multiplicities, bets, math.log(1 / per_side(alpha, sides)))
 
 
 def lower_by_bets(

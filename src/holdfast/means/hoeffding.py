@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from holdfast.means.mean import MeanBound
 from holdfast.rounding import SLACK
 from holdfast.scores import Exceedances
-from holdfast.validation import Sides
+from holdfast.validation import Sides, per_side
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,5 @@ class Hoeffding(MeanBound):
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The lower bound, never below a."""
         a, b = samples.support
-        level = alpha if sides == "lower" else alpha / 2
-        width = math.sqrt(math.log(1 / level) / (2 * samples.n)) + SLACK
+        width = math.sqrt(math.log(1 / per_side(alpha, sides)) / (2 * samples.n)) + SLACK
         return max(a, samples.mean - (b - a) * width)
