@@ -11,14 +11,25 @@ from holdfast.cli.parsing import choice
 
 
 def train(
-    data: str = typer.Option(..., help="An .npz archive with train_images and train_labels, or a folder of IDX files."),
+    data: str = typer.Option(
+        ..., help="An .npz archive with train_images and train_labels, or a folder of IDX files or of CIFAR-10."
+    ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
     out: Path = typer.Option(..., help="The .safetensors file to write; it must not exist yet."),
-    arch: str = typer.Option("small-cnn", help="The architecture: small-cnn."),
+    arch: str = typer.Option("small-cnn", help="The architecture: resnet110, resnet20 or small-cnn."),
     split: str = typer.Option("train", help="Which part of the dataset."),
     epochs: int = typer.Option(30, help="Passes over the data."),
     batch: int = typer.Option(256, help="Images per step."),
     learning_rate: float = typer.Option(0.002, help="Peak learning rate of the one-cycle schedule."),
+    weight_decay: float = typer.Option(0.0001, help="Pull of the weights towards zero."),
+    optimizer: str = typer.Option("adamw", help="'adamw', or 'sgd' with Nesterov momentum."),
+    shift: int = typer.Option(0, help="Move images by up to this many pixels."),
+    copies: int = typer.Option(1, help="Noisy copies of each image in a step."),
+    consistency: float = typer.Option(0.0, help="Weight of the disagreement between an image's copies (Jeong & Shin)."),
+    precision: str = typer.Option("float32", help="Of convolutions and matrix products: float32 or bfloat16."),
+    compiled: bool = typer.Option(
+        False, "--compile/--no-compile", help="Compile the network first: a minute that pays off on a GPU."
+    ),
     seed: int = typer.Option(0, help="Of the initial weights, the order and the noise."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
@@ -29,8 +40,9 @@ def train(
     from holdfast.errors import InvalidArgument
     from holdfast.models import resolve_device
     from holdfast.progress import progress_bar
-    from holdfast.train.loop import Epoch, Recipe, architecture_for
+    from holdfast.train.loop import architecture_for
     from holdfast.train.loop import train as run_training
+    from holdfast.train.recipe import Epoch, Recipe
     from holdfast.version import installed_version
     from holdfast.zoo.architecture import architecture_names
     from holdfast.zoo.checkpoint import check_target, save_checkpoint
@@ -40,7 +52,19 @@ def train(
     if out.suffix != ".safetensors":
         raise InvalidArgument(f"--out must end in .safetensors, got {out}")
     check_target(out)
-    recipe = Recipe(sigma, epochs, batch, learning_rate, seed=seed)
+    recipe = Recipe(
+        sigma,
+        epochs,
+        batch,
+        learning_rate,
+        weight_decay,
+        optimizer=optimizer,
+        shift=shift,
+        copies=copies,
+        consistency=consistency,
+        precision=precision,
+        seed=seed,
+    )
     where = resolve_device(device)
     inputs = open_dataset(data, split=split)
     architecture = architecture_for(arch, inputs)
@@ -54,7 +78,9 @@ def train(
         )
 
     with progress_bar("training", epochs * len(inputs), unit="images", show=progress) as on_step:
-        net = run_training(architecture, inputs, recipe, device=where, on_step=on_step, on_epoch=on_epoch)
+        net = run_training(
+            architecture, inputs, recipe, device=where, compiled=compiled, on_step=on_step, on_epoch=on_epoch
+        )
     notes = {
         "command": shlex.join(["holdfast", *sys.argv[1:]]),
         "data": inputs.name,

@@ -5,47 +5,17 @@ Noise is added to pixels in [0, 1], before the network's own normalisation layer
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional
+from torch import Tensor, nn
 
 from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import OnDone, unseen
-from holdfast.validation import check_count, check_sigma
+from holdfast.train.loss import mirrored, noisy_loss, shifted
+from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledInputs
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train; everything the weights depend on besides the data and the architecture."""
-
-    sigma: float
-    epochs: int = 20
-    batch: int = 256
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-4
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_sigma(self.sigma)
-        check_count("epochs", self.epochs)
-        check_count("batch", self.batch, at_least=2)
-        check_count("seed", self.seed, at_least=0)
-        if not 0 < self.learning_rate < 1:
-            raise InvalidArgument(f"learning rate must be in (0, 1), got {self.learning_rate}")
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one pass over the data came to, on noisy copies."""
-
-    number: int
-    loss: float
-    accuracy: float
 
 
 def architecture_for(name: str, data: LabelledInputs) -> Architecture:
@@ -64,38 +34,75 @@ def train(
     recipe: Recipe,
     *,
     device: torch.device,
+    compiled: bool = False,
     on_step: OnDone = unseen,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> nn.Module:
-    """Train from scratch with one fresh noisy copy of every image an epoch, mirrored half of the time."""
+    """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.
+
+    The data is kept on the device as it is stored, and the device is asked for numbers once an epoch.
+    """
     _check_data(data)
     torch.manual_seed(recipe.seed)
     order = np.random.default_rng(recipe.seed)
     net = architecture.build().to(device)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    steps = recipe.epochs * math.ceil(len(data) / recipe.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=recipe.learning_rate, total_steps=steps, pct_start=0.2
-    )
+    forward: Callable[[Tensor], Tensor] = net
+    if compiled:
+        net = net.to(memory_format=torch.channels_last)
+        forward = torch.compile(net, mode="reduce-overhead" if device.type == "cuda" else None)
+    per_epoch = len(data) // recipe.batch if compiled else math.ceil(len(data) / recipe.batch)
+    optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
+    stored, answers = torch.from_numpy(data.images).to(device), torch.from_numpy(data.labels).to(device)
+    low_precision = TRAINING_PRECISIONS[recipe.precision]
     net.train()
     for number in range(1, recipe.epochs + 1):
-        loss_sum, correct = 0.0, 0
-        for positions in np.array_split(order.permutation(len(data)), math.ceil(len(data) / recipe.batch)):
-            images = torch.from_numpy(data.batch(positions)).to(device)
-            labels = torch.from_numpy(data.labels[positions]).to(device)
-            mirrored = torch.rand(len(images), 1, 1, 1, device=device) < 0.5
-            images = torch.where(mirrored, images.flip(-1), images)
-            logits = net(images + recipe.sigma * torch.randn_like(images))
-            loss = functional.cross_entropy(logits, labels)
+        loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        correct = torch.zeros((), dtype=torch.int64, device=device)
+        seen = 0
+        for positions in _batches(order.permutation(len(data)), recipe.batch, per_epoch, equal=compiled):
+            chosen = torch.from_numpy(positions).to(device)
+            labels = answers[chosen]
+            images = shifted(mirrored(_unit(stored[chosen])), recipe.shift)
+            copies = images if recipe.copies == 1 else images.repeat(recipe.copies, 1, 1, 1)
+            noisy = copies + recipe.sigma * torch.randn_like(copies)
+            with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
+                logits = forward(noisy)
+            loss = noisy_loss(logits.float(), labels, copies=recipe.copies, consistency=recipe.consistency)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-            loss_sum += loss.item() * len(images)
-            correct += int((logits.argmax(1) == labels).sum())
-            on_step(len(images))
-        on_epoch(Epoch(number, loss_sum / len(data), correct / len(data)))
+            seen += len(labels)
+            loss_sum += loss.detach().double() * len(labels)
+            correct += (logits.detach()[: len(labels)].argmax(1) == labels).sum()
+            on_step(len(labels))
+        on_epoch(Epoch(number, float(loss_sum) / seen, int(correct) / seen))
     return net.eval()
+
+
+def _batches(
+    order: np.ndarray[tuple[int], np.dtype[np.int64]], batch: int, count: int, *, equal: bool
+) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """All of the data in parts of nearly the same size; or, for a compiled network, full batches and the rest left out."""
+    return np.array_split(order[: count * batch] if equal else order, count)
+
+
+def _optimizer(
+    net: nn.Module, recipe: Recipe, *, steps: int
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.OneCycleLR]:
+    rate = recipe.learning_rate
+    if recipe.optimizer == "adamw":
+        adam = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.weight_decay)
+        return adam, torch.optim.lr_scheduler.OneCycleLR(adam, max_lr=rate, total_steps=steps, pct_start=0.2)
+    sgd = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=recipe.weight_decay)
+    return sgd, torch.optim.lr_scheduler.OneCycleLR(
+        sgd, max_lr=rate, total_steps=steps, pct_start=0.2, cycle_momentum=False
+    )
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Images in [0, 1]."""
+    return images.float() / 255.0 if images.dtype == torch.uint8 else images.float()
 
 
 def _check_data(data: LabelledInputs) -> None:

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from torch import nn
 
 from holdfast.errors import CheckpointError, InvalidArgument
+from holdfast.zoo.resnet_cifar import ResNetCIFAR
 from holdfast.zoo.small_cnn import SmallCNN
 
 _BUILDERS: dict[str, Callable[[int, int, int], nn.Module]] = {
+    "resnet110": lambda channels, _, classes: ResNetCIFAR(depth=110, channels=channels, classes=classes),
+    "resnet20": lambda channels, _, classes: ResNetCIFAR(depth=20, channels=channels, classes=classes),
     "small-cnn": lambda channels, size, classes: SmallCNN(channels=channels, size=size, classes=classes),
 }
 

