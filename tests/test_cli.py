@@ -160,7 +160,7 @@ def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys:
         (2, "n = 5 can never certify", [*good, "--n", "5"]),
         (2, "claims must be", [*good, "--claims", "score,confidence"]),
         (2, "--band must be one of", [*good, "--band", "kolmogorov"]),
-        (2, "--precision must be one of", [*good, "--precision", "int4"]),
+        (2, "precision must be one of", [*good, "--precision", "int4"]),
         (2, "--engine must be one of", [*good, "--engine", "spark"]),
         (2, "--skip must be a whole number", [*good, "--skip", "0"]),
         (2, "--seed takes a whole number", [*good, "--seed", "random"]),

@@ -6,7 +6,8 @@ import torch
 
 import holdfast as hf
 from holdfast.models import TorchModel
-from holdfast.noise import BlockKey, Gaussian, Stage
+from holdfast.noise import Gaussian, add_noise
+from holdfast.noise.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
 from networks import images, small_net
 
@@ -47,17 +48,47 @@ def test_spans_merge_and_a_seed_repeats_itself() -> None:
     assert engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0] == whole
 
 
-def test_noise_is_standard_normal_and_keyed() -> None:
-    device = torch.device("cuda")
-    noise = Gaussian(1.0)
-    blocks = [noise.standard_block(BlockKey(7, 0, Stage.ESTIMATION, k), (1_000,), device) for k in range(4)]
-    draws = torch.cat(blocks).double()
-    assert abs(float(draws.mean())) < 4 / draws.numel() ** 0.5
-    assert abs(float(draws.var()) - 1) < 6 / draws.numel() ** 0.5
-    tail = float((draws > 3).double().mean())
-    assert tail == pytest.approx(0.00134990, rel=0.1)
-    assert torch.equal(blocks[1], noise.standard_block(BlockKey(7, 0, Stage.ESTIMATION, 1), (1_000,), device))
-    assert not torch.equal(blocks[1], noise.standard_block(BlockKey(7, 0, Stage.SELECTION, 1), (1_000,), device))
+def test_the_gpu_draws_the_numbers_that_the_definition_says() -> None:
+    keys = torch.tensor([[1, 2, 3], [4, 5, 2**32 - 1], [2**32 - 1, 0, 7]], device="cuda")
+    slots = torch.arange(600, device="cuda") % 3
+    copies = torch.arange(600, device="cuda") + 2**32 - 300
+    inputs = torch.rand(3, 1_001, device="cuda")
+    out = torch.empty(600, 1_001, device="cuda")
+    add_noise(inputs, keys, slots, copies, 0.25, out)
+    expected = inputs[slots].cpu() + 0.25 * standard_normals(keys[slots].cpu(), copies.cpu(), 1_001)
+    assert torch.allclose(out.cpu(), expected, atol=2e-3)
+    assert float((out.cpu() - expected).abs().mean()) < 1e-6
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16", "float16"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_every_precision_is_certified_and_recorded(precision: str, compiled: bool) -> None:
+    x = images(1)[0]
+    plain = hf.SmoothedClassifier(small_net(), 0.3, device="cuda").certify(x, n=20_000, seed=1)
+    cert = hf.SmoothedClassifier(small_net(), 0.3, device="cuda", precision=precision, compile=compiled).certify(
+        x, n=20_000, seed=1
+    )
+    assert cert.provenance.precision == precision
+    assert cert.provenance.compiled == compiled
+    assert cert.score.lower(RADII) == pytest.approx(plain.score.lower(RADII), abs=0.01)
+
+
+def test_a_batch_that_does_not_fit_is_halved() -> None:
+    class Hungry(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = small_net()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.empty(len(x) * 2**30, device=x.device)
+            answer: torch.Tensor = self.net(x)
+            return answer
+
+    x = torch.from_numpy(images(1)[0])
+    engine = LocalEngine(TorchModel(Hungry(), device="cuda"), Gaussian(0.3), seed=9, batch=4_096)
+    found = engine.estimate([Task(3, x, 0, 5_000, 1)], on_copies=nothing)[0]
+    assert engine.batch < 4_096
+    assert found.n == 5_000
 
 
 def test_memory_does_not_grow_with_n() -> None:

@@ -34,6 +34,7 @@ class Provenance:
     precision: str
     version: str
     seconds: float = field(compare=False)
+    compiled: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""

@@ -23,6 +23,7 @@ from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import OnDone, progress_bar, unseen
 from holdfast.sampling import Engine, LocalEngine, Task
+from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Deciding, Decision
@@ -40,11 +41,6 @@ class InputSource(Protocol):
 
 
 _WINDOW = 32
-_SMALLEST_BATCH = 8
-_LARGEST_BATCH = 2**20
-_CPU_BATCH = 64
-_GPU_BATCHES = (64, 16_384)
-_GPU_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
@@ -86,8 +82,12 @@ class SmoothedClassifier:
         outputs: what the module returns, ``"logits"`` or ``"probabilities"``; it is checked.
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` takes a
             (1 or 3, height, width) array for an image.
-        device: where to run; by default where the module's parameters are.
-        batch: at most this many noisy copies go through the module at once.
+        device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
+        batch: this many noisy copies go through the module at once; found automatically if not given, and halved if
+            the device runs out of memory.
+        precision: of convolutions and matrix products: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``. The
+            certificate is about the network at that precision, and records it.
+        compile: compile the module before sampling; by default if the work per input is worth it.
     """
 
     def __init__(
@@ -99,12 +99,16 @@ class SmoothedClassifier:
         inputs: str = "auto",
         device: str | torch.device | None = None,
         batch: int | None = None,
+        precision: str = "float32",
+        compile: bool | None = None,
     ) -> None:
         self.sigma = check_sigma(sigma)
         check_kind(inputs)
         self._kind = inputs
-        self._model = TorchModel(net, outputs=outputs, device=device)
-        self._batch = _check_batch(batch)
+        self._model = TorchModel(net, outputs=outputs, device=device, precision=precision, compiled=compile)
+        self._batch = check_batch(batch)
+        # A device without a number means every GPU; the module itself is on the first.
+        self._all_gpus = self._model.device.type == "cuda" and device is not None and torch.device(device).index is None
 
     def __repr__(self) -> str:
         return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
@@ -267,7 +271,7 @@ class SmoothedClassifier:
 
         question()  # refuses before anything is sampled
         known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, known_seed, batch)
+        engine, shape = self._engine_for(xs, n_max, known_seed, batch)
         waiting = iter(range(len(xs)))
         active: dict[int, _Asked] = {}
         decided: dict[int, Decision] = {}
@@ -328,7 +332,7 @@ class SmoothedClassifier:
         check_number("within", within)
         check_alpha(alpha)
         known_seed = check_seed(seed)
-        predicted, scores = self._scores_of(x, measure, n0=n0, seed=known_seed, index=index, batch=batch)
+        predicted, scores = self._scores_of(x, measure, n_max, n0=n0, seed=known_seed, index=index, batch=batch)
         seen: list[ScoreHistogram] = []
 
         def first(n: int) -> Scores:
@@ -341,12 +345,12 @@ class SmoothedClassifier:
         return replace(found, predicted=predicted, seed=known_seed)
 
     def _scores_of(
-        self, x: Input, measure: str, *, n0: int, seed: int, index: int, batch: int | None
+        self, x: Input, measure: str, n_max: int, *, n0: int, seed: int, index: int, batch: int | None
     ) -> tuple[int, Callable[[int, int], ScoreHistogram]]:
         """The chosen class, and its scores on demand: of any span of copies."""
         check_count("n0", n0, at_most=MOST_SELECTION)
         key = check_count("index", index, at_least=0)
-        engine, _ = self._engine_for([x], seed, batch)
+        engine, _ = self._engine_for([x], n_max, seed, batch)
         inside = self._checked([x], 0, None)
         predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
 
@@ -382,7 +386,7 @@ class SmoothedClassifier:
         chosen = (claims,) if isinstance(claims, str) else tuple(claims)
         check_class_question(chosen, method)
         key, known_seed = check_count("index", index, at_least=0), check_seed(seed)
-        engine, _ = self._engine_for([x], known_seed, batch)
+        engine, _ = self._engine_for([x], n, known_seed, batch)
         inside = self._checked([x], 0, None)
         began = time.monotonic()
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
@@ -414,7 +418,7 @@ class SmoothedClassifier:
         progress: bool | None,
     ) -> Iterator[Certificate]:
         known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, known_seed, batch)
+        engine, shape = self._engine_for(xs, settings.n, known_seed, batch)
         total = len(xs) * (settings.n0 + settings.n)
         with progress_bar("certifying", total, show=progress) as on_copies:
             for start in range(0, len(xs), _WINDOW):
@@ -460,19 +464,30 @@ class SmoothedClassifier:
             model=self._model.name,
             device=str(device),
             precision=self._model.precision,
+            compiled=self._model.compiled,
             version=installed_version(),
             seconds=seconds,
         )
 
-    def _engine_for(self, xs: InputSource, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
-        """Who will run the copies, and the inputs' shape; bad batches, inputs and models are refused here."""
-        asked = _check_batch(batch) or self._batch
-        shape = self._probe(xs)
-        rows = asked or _default_batch(self._model.device, shape)
-        return LocalEngine(self._model, Gaussian(self.sigma), seed, rows), shape
+    def _engine_for(self, xs: InputSource, copies: int, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
+        """Who will run the copies of each input, and the inputs' shape; bad batches, inputs and models are refused here."""
+        asked = check_batch(batch) or self._batch
+        rows = self._probe(xs)
+        shape = rows.shape[1:]
+        operations = self._model.expect(rows, copies)
+        size = asked or default_batch(self._model.device, shape, operations)
+        return LocalEngine(self._model, Gaussian(self.sigma), seed, size, self._replicas()), shape
 
-    def _probe(self, xs: InputSource) -> torch.Size:
-        """Refuse bad inputs and bad models before any time is spent on them."""
+    def _replicas(self) -> list[TorchModel]:
+        """The model on every further GPU; copied anew for each question, since its weights may have changed."""
+        if not self._all_gpus:
+            return []
+        own = self._model.device.index or 0
+        others = [number for number in range(torch.cuda.device_count()) if number != own]
+        return [self._model.replica(torch.device("cuda", number)) for number in others]
+
+    def _probe(self, xs: InputSource) -> Tensor:
+        """Refuse bad inputs and bad models before any time is spent on them; a few noisy copies of the first input."""
         if len(xs) == 0:
             raise InvalidInput("there is nothing to certify: no inputs were given")
         first = self._checked(xs, 0, None)
@@ -480,9 +495,10 @@ class SmoothedClassifier:
             for position in range(1, len(xs)):
                 self._checked(xs, position, first.shape)
         generator = torch.Generator().manual_seed(0)
-        noise = torch.randn(2 * _SMALLEST_BATCH, *first.shape, generator=generator)
-        check_model(self._model, (first + self.sigma * noise).to(self._model.device))
-        return first.shape
+        noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
+        rows = (first + self.sigma * noise).to(self._model.device)
+        check_model(self._model, rows)
+        return rows
 
     def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
         try:
@@ -523,15 +539,3 @@ def _support_of(measure: str) -> tuple[float, float]:
         if measure == known.name:
             return known.support
     raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
-
-
-def _check_batch(batch: int | None) -> int | None:
-    return None if batch is None else max(_SMALLEST_BATCH, check_count("batch", batch, at_most=_LARGEST_BATCH))
-
-
-def _default_batch(device: torch.device, shape: torch.Size) -> int:
-    """What fits a CPU's cache, or fills a GPU without filling its memory with copies."""
-    if device.type == "cpu":
-        return _CPU_BATCH
-    fewest, most = _GPU_BATCHES
-    return max(fewest, min(most, _GPU_NUMBERS // shape.numel()))

@@ -43,7 +43,12 @@ def certify(
     split: str = typer.Option("test", help="Which part of the dataset."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret, and recorded in run.json."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    precision: str = typer.Option("float32", help="Precision of the forward passes: float32."),
+    precision: str = typer.Option(
+        "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
+    ),
+    compiled: bool | None = typer.Option(
+        None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
+    ),
     engine: str = typer.Option("local", help="Who runs the copies: local."),
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
@@ -60,7 +65,6 @@ def certify(
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    choice(precision, "--precision", ("float32",))
     choice(engine, "--engine", ("local",))
     settings = Settings(
         n,
@@ -91,7 +95,14 @@ def certify(
             style="yellow",
         )
     smoothed = SmoothedClassifier(
-        checkpoint.net, sigma, outputs=outputs, inputs=inputs_kind, device=device, batch=batch
+        checkpoint.net,
+        sigma,
+        outputs=outputs,
+        inputs=inputs_kind,
+        device=device,
+        batch=batch,
+        precision=precision,
+        compile=compiled,
     )
     notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
     run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)

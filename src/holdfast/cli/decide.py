@@ -29,6 +29,12 @@ def decide(
     split: str = typer.Option("test", help="Which part of the dataset."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+    precision: str = typer.Option(
+        "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
+    ),
+    compiled: bool | None = typer.Option(
+        None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
+    ),
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
@@ -45,7 +51,14 @@ def decide(
     known_seed = check_seed(seed_number(seed))
     inputs = open_dataset(data, split=split).every(skip, max_)
     smoothed = SmoothedClassifier(
-        open_model(model, inputs).net, sigma, outputs=outputs, inputs="images", device=device, batch=batch
+        open_model(model, inputs).net,
+        sigma,
+        outputs=outputs,
+        inputs="images",
+        device=device,
+        batch=batch,
+        precision=precision,
+        compile=compiled,
     )
     console = Console(highlight=False)
     began = time.monotonic()

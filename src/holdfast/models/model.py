@@ -32,9 +32,18 @@ class Model(ABC):
     def precision(self) -> str:
         """The arithmetic of the forward passes; the certificate is about the network at that precision."""
 
+    @property
+    @abstractmethod
+    def compiled(self) -> bool:
+        """Whether the forward passes run compiled: recorded, since it changes last digits."""
+
     @abstractmethod
     def prepared(self) -> AbstractContextManager[None]:
         """Within it the model may be asked, from several threads at once; afterwards it is as it was before."""
+
+    @abstractmethod
+    def warm(self, batch: Tensor) -> None:
+        """Do what is done once for batches of this size; only while :meth:`prepared`, and before counting."""
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Any ``torch.nn.Module`` as a model."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -9,19 +10,36 @@ from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.model import TOLERANCE, Model
+from holdfast.models.precision import precision_named
+from holdfast.models.work import operations_per_copy
+from holdfast.models.working import WorkingCopy
 
 Outputs = Literal["logits", "probabilities"]
 _SAME = 1e-2
+_WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
+"""Operations per input from which the half minute or more of compiling is worth it."""
 
 
 class TorchModel(Model):
     """Wraps a module that maps a batch to logits or to probabilities; ``outputs`` says which, and it is checked.
 
-    The module is put on ``device`` if one is given and is otherwise left where its parameters are. It runs in evaluation
-    mode and inference mode, and its training flags are put back afterwards.
+    The module is put on ``device`` if one is given and is otherwise left where its parameters are. A copy of it runs, in
+    evaluation mode and inference mode, at ``precision``; the module itself is left as it was.
+
+    Parameters:
+        compiled: compile the module before sampling; None does so when the work per input makes it pay. A module
+            that cannot be compiled is run as it is, with a warning.
     """
 
-    def __init__(self, net: nn.Module, *, outputs: str = "logits", device: str | torch.device | None = None) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        *,
+        outputs: str = "logits",
+        device: str | torch.device | None = None,
+        precision: str = "float32",
+        compiled: bool | None = None,
+    ) -> None:
         if not isinstance(net, nn.Module):
             raise InvalidArgument(
                 f"expected a torch.nn.Module that maps a batch to class scores, got {type(net).__name__}"
@@ -29,10 +47,16 @@ class TorchModel(Model):
         if outputs not in ("logits", "probabilities"):
             raise InvalidArgument(f'outputs must be "logits" or "probabilities", got {outputs!r}')
         self._net = net
+        self._outputs = outputs
         self._softmax = outputs == "logits"
         self._device = resolve_device(device, net)
+        self._precision = precision_named(precision, self._device)
         if device is not None:
             net.to(self._device)
+        self._working = WorkingCopy(net, self._precision)
+        self._asked = compiled
+        self._compile = bool(compiled)
+        self._warm: set[torch.Size] = set()
 
     @property
     def name(self) -> str:
@@ -46,26 +70,77 @@ class TorchModel(Model):
 
     @property
     def precision(self) -> str:
-        """float32 throughout: TensorFloat-32 is switched off while sampling."""
-        return "float32"
+        """What convolutions and matrix products are computed in."""
+        return self._precision.name
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the module is run compiled."""
+        return self._compile
+
+    def expect(self, batch: Tensor, copies: int) -> float:
+        """Learn what is coming: inputs like these rows, ``copies`` noisy copies each. Returns the operations per copy.
+
+        Whether to compile depends on these alone, and not on how many inputs there are: an input's certificate is
+        the same alone and among others.
+        """
+        with evaluating(self._net):
+            operations = operations_per_copy(self._net, batch)
+        if self._asked is None:
+            self._compile = operations * copies >= _WORTH_COMPILING.get(self._device.type, float("inf"))
+        return operations
+
+    def replica(self, device: torch.device) -> "TorchModel":
+        """The same model on another device."""
+        working = WorkingCopy(self._net, self._precision).eager()
+        other = TorchModel(
+            working.to(device), outputs=self._outputs, precision=self._precision.name, compiled=self._compile
+        )
+        other._device = device
+        return other
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Evaluation mode and plain float32; then every flag as it was."""
-        with evaluating(self._net), ieee_float32():
+        """Evaluation mode and the precision's rules; then every flag as it was."""
+        with evaluating(self._net), self._precision.rules():
+            self._working.eager()
             yield
+
+    def warm(self, batch: Tensor) -> None:
+        """Compile for batches like this one, if that is asked for, before anything is counted."""
+        if not self._compile or batch.shape in self._warm:
+            return
+        try:
+            with torch.inference_mode(), self._precision.autocast(self._device):
+                self._working.compiled()(batch)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # the compiler meets foreign code
+            self._compile = False
+            reason = " ".join(str(error).split())[:200]
+            warnings.warn(
+                f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
+                f"(compile=False avoids this attempt): {type(error).__name__}: {reason}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._warm.add(batch.shape)
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
+        forward: Callable[[Tensor], Tensor] = self._working.compiled() if self._compile else self._working.eager()
         with torch.inference_mode():
             try:
-                answer: Tensor = self._net(batch).float()
+                with self._precision.autocast(self._device):
+                    answer = forward(batch)
+            except torch.OutOfMemoryError:
+                raise
             except Exception as error:  # the module is foreign code
                 reason = " ".join(str(error).split())
                 raise ModelError(
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}"
                 ) from error
-            return answer.softmax(1) if self._softmax else answer
+            return answer.float().softmax(1) if self._softmax else answer.float()
 
     def complaint(self, batch: Tensor) -> str:
         """Run the module a few times and say what is wrong with its answers, if anything."""
@@ -73,9 +148,9 @@ class TorchModel(Model):
             return self._complaint(batch)
 
     def _complaint(self, batch: Tensor) -> str:
-        with torch.inference_mode():
+        with torch.inference_mode(), self._precision.autocast(self._device):
             try:
-                answer = self._net(batch)
+                answer = self._working.eager()(batch)
             except Exception as error:  # the module is foreign code: whatever it raises, say so before sampling
                 reason = " ".join(str(error).split())
                 hint = "; noisy copies are float32: net.float() may be what is missing" if "dtype" in reason else ""
@@ -135,18 +210,6 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use --device cpu")
     return found
-
-
-@contextmanager
-def ieee_float32() -> Iterator[None]:
-    """Plain float32 on GPUs for a while, instead of TensorFloat-32, then the user's settings again."""
-    conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul  # type: ignore[attr-defined]
-    before = conv.fp32_precision, matmul.fp32_precision
-    conv.fp32_precision = matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        conv.fp32_precision, matmul.fp32_precision = before
 
 
 @contextmanager

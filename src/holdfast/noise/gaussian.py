@@ -1,6 +1,7 @@
-"""Gaussian noise, keyed: the same (seed, input, stage, block) always gives the same copies.
+"""Gaussian noise, keyed: the same (seed, input, stage, copy) always gives the same copy.
 
-Nothing else enters: not the batch size, not the engine, not what was drawn before. The seed is drawn from the operating
+Nothing else enters: not the batch size, not the engine, not what was drawn before. On a CPU copies are drawn in blocks,
+each a stream of its own; on a GPU every number is a function of its own counter. The seed is drawn from the operating
 system unless one is given, because an adversary who can predict the noise can choose an input for it.
 """
 
@@ -56,22 +57,24 @@ class Gaussian:
     @staticmethod
     def name(device: torch.device) -> str:
         """Which generator draws on this device; recorded, since another would draw other copies."""
-        return "gaussian/numpy-sfc64" if device.type == "cpu" else f"gaussian/torch-philox-{device.type}"
+        return "gaussian/numpy-sfc64" if device.type == "cpu" else "gaussian/philox4x32-10"
 
     @staticmethod
     def block_rows(shape: Sequence[int]) -> int:
         """Copies in a block: a function of the input's size alone, so that a block never takes more than 16 MB."""
         return max(1, min(_MOST_ROWS, _MOST_NUMBERS // math.prod(shape)))
 
-    def standard_block(self, key: BlockKey, shape: Sequence[int], device: torch.device) -> Tensor:
-        """A block of standard normal numbers, (block_rows, *shape), float32, on the device."""
-        size = (self.block_rows(shape), *shape)
+    def standard_block(self, key: BlockKey, shape: Sequence[int]) -> Tensor:
+        """A block of standard normal numbers, (block_rows, *shape), float32, on the CPU."""
         stream = np.random.SeedSequence(key.seed, spawn_key=(key.index, int(key.stage), key.block))
-        if device.type == "cpu":
-            generator = np.random.Generator(np.random.SFC64(stream))
-            return torch.from_numpy(generator.standard_normal(size, dtype=np.float32))
-        word = int(stream.generate_state(1, np.uint64)[0])
-        return torch.randn(size, generator=torch.Generator(device).manual_seed(word), device=device)
+        generator = np.random.Generator(np.random.SFC64(stream))
+        return torch.from_numpy(generator.standard_normal((self.block_rows(shape), *shape), dtype=np.float32))
+
+    @staticmethod
+    def key_words(seed: int, index: int, stage: Stage) -> list[int]:
+        """Three 32-bit words that key the counters of all copies of one input."""
+        words = np.random.SeedSequence(seed, spawn_key=(index, int(stage))).generate_state(3, np.uint32)
+        return [int(word) for word in words]
 
 
 def secret_seed() -> int:

@@ -42,7 +42,7 @@ def standard_normals(keys: Tensor, copies: Tensor, size: int) -> Tensor:
     copy = copies[:, None]
     k0, k1, third = (keys[:, word, None] for word in range(3))
     counter = (place, copy & _WORD, (copy >> 32) & _WORD, third)
-    a, b, c, d = torch.broadcast_tensors(*philox(counter, (k0, k1)))
+    a, b, c, d = (word.expand(len(keys), quarters) for word in philox(counter, (k0, k1)))
     return torch.cat((*_normal_pair(a, b), *_normal_pair(c, d)), dim=1)[:, :size]
 
 

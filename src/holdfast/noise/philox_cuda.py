@@ -12,7 +12,17 @@ _BLOCK = 512
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _kernel(  # type: ignore[no-untyped-def]
-    inputs, keys, slots, copies, out, sigma, size, quarters, scale: tl.constexpr, turn: tl.constexpr, BLOCK: tl.constexpr
+    inputs,
+    keys,
+    slots,
+    copies,
+    out,
+    sigma,
+    size,
+    quarters,
+    scale: tl.constexpr,
+    turn: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -52,5 +62,15 @@ def add_noise(inputs: Tensor, keys: Tensor, slots: Tensor, copies: Tensor, sigma
     grid = (len(slots), triton.cdiv(quarters, _BLOCK))
     with torch.cuda.device(inputs.device):
         _kernel[grid](
-            inputs, keys, slots, copies, out, sigma, size, quarters, scale=2.0**-32, turn=2 * math.pi * 2.0**-32, BLOCK=_BLOCK
+            inputs,
+            keys,
+            slots,
+            copies,
+            out,
+            sigma,
+            size,
+            quarters,
+            scale=2.0**-32,
+            turn=2 * math.pi * 2.0**-32,
+            BLOCK=_BLOCK,
         )

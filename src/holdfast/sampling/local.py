@@ -1,122 +1,136 @@
-"""The local engine: one device, batches that span inputs, constant memory."""
+"""The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from holdfast.classes import ClassCounts
+from holdfast.errors import ModelError
 from holdfast.evidence import Evidence, Selection
 from holdfast.models import Model
-from holdfast.noise import BlockKey, Gaussian, Stage
+from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
+from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
 from holdfast.sampling.engine import Engine, Task
 from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
 
 _MOST_WORKERS = 16
+_SMALLEST_BATCH = 8
 T = TypeVar("T", bound=Tally)
 
 
-class _Piece(NamedTuple):
-    """Copies ``first`` to ``last`` of a block, for the task in ``slot``."""
-
-    slot: int
-    block: BlockKey
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class LocalEngine(Engine):
-    """Runs every copy on the model's own device.
+    """Runs every copy on the model's own device, and on those of its replicas.
 
-    Every forward pass has exactly ``batch`` rows (the last one is padded), so that a network whose rows do not depend on
-    how many others there are gives the same answer whatever the batch size. On a CPU, threads share the blocks, each
+    Every forward pass has exactly ``batch`` rows (the last one is filled up), so that a network whose rows do not depend on
+    how many others there are gives the same answer whatever the batch size. On a CPU, threads share the copies, each
     with its own tally: that scales better than threads within one forward pass, and does not stall when the machine has
-    other work to do.
+    other work to do. On GPUs each model is fed by a thread, and nothing is asked of a GPU until its last batch is counted.
+
+    Attributes:
+        batch: rows of a forward pass; halved, for good, when a device runs out of memory.
+        replicas: the same model on further devices.
+        counted: the kind of noisy copies; by default the one that suits the device.
     """
 
     model: Model
     noise: Gaussian
     seed: int
     batch: int
+    replicas: Sequence[Model] = ()
+    counted: type[Copies] | None = field(default=None, repr=False)
 
     def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
         """Average scores of all classes."""
-        tally = self._run(tasks, Stage.SELECTION, lambda: SelectionTally(tasks, self.model.device), on_copies)
-        return tally.selections()
+        return self._run(tasks, Stage.SELECTION, SelectionTally, on_copies).selections()
 
     def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """One pass for label, score and margin; only counts are kept."""
-        tally = self._run(tasks, Stage.ESTIMATION, lambda: EstimationTally(tasks, self.model.device), on_copies)
-        return tally.evidence(self.noise.sigma)
+        return self._run(tasks, Stage.ESTIMATION, EstimationTally, on_copies).evidence(self.noise.sigma)
 
     def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
         """One pass for all classes."""
-        tally = self._run(tasks, Stage.ESTIMATION, lambda: ClassTally(tasks, self.model.device), on_copies)
-        return tally.class_counts(self.noise.sigma)
+        return self._run(tasks, Stage.ESTIMATION, ClassTally, on_copies).class_counts(self.noise.sigma)
 
-    def _run(self, tasks: Sequence[Task], stage: Stage, new_tally: Callable[[], T], on_copies: OnDone) -> T:
-        pieces = self._pieces(tasks, stage)
-        inputs = [task.x.to(self.model.device) for task in tasks]
+    def _run(
+        self,
+        tasks: Sequence[Task],
+        stage: Stage,
+        new_tally: Callable[[Sequence[Task], torch.device], T],
+        on_copies: OnDone,
+    ) -> T:
+        while True:
+            reported = 0
+
+            def count(done: int) -> None:
+                nonlocal reported
+                reported += done
+                on_copies(done)
+
+            try:
+                return self._attempt(tasks, stage, new_tally, count)
+            except torch.OutOfMemoryError as error:
+                if self.batch <= _SMALLEST_BATCH:
+                    raise ModelError(
+                        f"the model {self.model.name} runs out of memory on {self.model.device} even with {self.batch} "
+                        f"copies at a time; free memory there, or use another device"
+                    ) from error
+                # Counts of the failed attempt are thrown away: nothing is counted twice.
+                self.batch = max(_SMALLEST_BATCH, self.batch // 2)
+                on_copies(-reported)
+                if self.model.device.type == "cuda":
+                    torch.cuda.empty_cache()
+
+    def _attempt(
+        self,
+        tasks: Sequence[Task],
+        stage: Stage,
+        new_tally: Callable[[Sequence[Task], torch.device], T],
+        on_copies: OnDone,
+    ) -> T:
+        on_cpu = self.model.device.type == "cpu"
+        kind = self.counted or (BlockCopies if on_cpu else CounterCopies)
+        copies = kind(tasks, self.noise, self.seed, stage, self.batch)
+        models = [self.model, *self.replicas]
+        if on_cpu:
+            models = models * min(torch.get_num_threads(), _MOST_WORKERS)
+        models = models[: copies.shares]
         stop = Event()
 
-        def work(share: Sequence[_Piece]) -> T:
-            tally = new_tally()
-            for copies, slots in self._batches(share, inputs):
+        def work(share: int, model: Model) -> T:
+            tally = new_tally(tasks, model.device)
+            for batch in copies.batches(share, len(models), model.device):
                 if stop.is_set():
                     break
-                tally.add(self.model.probabilities(copies)[: len(slots)], slots)
-                on_copies(len(slots))
+                tally.add(model.probabilities(batch.copies), batch.slots)
+                on_copies(batch.count)
             return tally
 
-        workers = 1 if self.model.device.type != "cpu" else min(torch.get_num_threads(), len(pieces), _MOST_WORKERS)
-        with self.model.prepared(), _pool(workers) as pool:
-            running = [pool.submit(work, pieces[first::workers]) for first in range(workers)]
-            try:
-                tally, *others = [each.result() for each in running]
-            finally:
-                stop.set()
+        with ExitStack() as stack:
+            for model in dict.fromkeys(models):
+                stack.enter_context(model.prepared())
+            pool = stack.enter_context(_pool(len(models)))
+            stack.callback(stop.set)
+            for model in dict.fromkeys(models):
+                pool.submit(self._warm, model, copies.shape).result()
+            running = [pool.submit(work, share, model) for share, model in enumerate(models)]
+            tally, *others = [each.result() for each in running]
         for other in others:
             tally.merge(other)
         tally.check(self.model.name)
         return tally
 
-    def _pieces(self, tasks: Sequence[Task], stage: Stage) -> list[_Piece]:
-        rows = self.noise.block_rows(tasks[0].x.shape)
-        pieces = []
-        for slot, task in enumerate(tasks):
-            for number in range(task.start // rows, -(-task.stop // rows)):
-                first, last = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
-                pieces.append(_Piece(slot, BlockKey(self.seed, task.index, stage, number), first, last))
-        return pieces
-
-    def _batches(self, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Noisy copies of all pieces in turn, ``batch`` rows at a time, with the slot of each row that counts."""
-        device, shape = self.model.device, inputs[0].shape
-        buffer = torch.zeros(self.batch, *shape, device=device)
-        slots = torch.zeros(self.batch, dtype=torch.int64)
-        filled = 0
-        for piece in pieces:
-            block = self.noise.standard_block(piece.block, shape, device)
-            taken = piece.first
-            while taken < piece.last:
-                rows = min(piece.last - taken, self.batch - filled)
-                part = buffer[filled : filled + rows]
-                torch.add(inputs[piece.slot], block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
-                slots[filled : filled + rows] = piece.slot
-                taken += rows
-                filled += rows
-                if filled == self.batch:
-                    yield buffer, slots.to(device, copy=True)
-                    filled = 0
-        if filled:
-            yield buffer, slots[:filled].to(device, copy=True)
+    def _warm(self, model: Model, shape: torch.Size) -> None:
+        rows = torch.zeros(self.batch, *shape, device=model.device)
+        if len(shape) == 3 and model.device.type != "cpu":
+            rows = rows.to(memory_format=torch.channels_last)
+        model.warm(rows)
 
 
 @contextmanager

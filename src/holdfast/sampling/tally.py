@@ -26,7 +26,7 @@ class Tally(ABC):
         self._worst: Tensor | None = None
 
     def add(self, probabilities: Tensor, slots: Tensor) -> None:
-        """Count a batch: one row of class probabilities and one task's position each."""
+        """Count a batch: one row of class probabilities and one task's slot each; the slot after the last is thrown away."""
         # The largest deviation of a row from being probabilities; NaN stays NaN. The device is asked only at the end.
         sums = (probabilities.sum(1) - 1).abs().amax()
         outside = (probabilities - probabilities.clamp(0, 1)).abs().amax()
@@ -64,11 +64,11 @@ class SelectionTally(Tally):
     def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
         super().__init__()
         self._tasks = tasks
-        self._sums = torch.zeros(len(tasks), 0, dtype=torch.int64, device=device)
+        self._sums = torch.zeros(len(tasks) + 1, 0, dtype=torch.int64, device=device)
 
     def _count(self, probabilities: Tensor, slots: Tensor) -> None:
         if self._sums.shape[1] == 0:
-            self._sums = self._sums.new_zeros(len(self._tasks), probabilities.shape[1])
+            self._sums = self._sums.new_zeros(len(self._tasks) + 1, probabilities.shape[1])
         self._sums.index_add_(0, slots, (probabilities.double() * SCORE_UNIT).round().long())
 
     def _take(self, other: Self) -> None:
@@ -76,7 +76,7 @@ class SelectionTally(Tally):
 
     def selections(self) -> list[Selection]:
         """One result per task."""
-        rows = self._sums.cpu().numpy()
+        rows = self._sums[:-1].cpu().numpy()
         return [Selection(task.stop - task.start, row) for task, row in zip(self._tasks, rows, strict=True)]
 
 
@@ -86,9 +86,9 @@ class EstimationTally(Tally):
     def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
         super().__init__()
         self._tasks = tasks
-        self._targets = torch.tensor([task.target for task in tasks], device=device)
-        self._votes = torch.zeros(len(tasks), dtype=torch.int64, device=device)
-        self._counters = [_Counters(measure, len(tasks), device) for measure in (PredictionScore(), Margin())]
+        self._targets = torch.tensor([*(task.target for task in tasks), 0], device=device)
+        self._votes = torch.zeros(len(tasks) + 1, dtype=torch.int64, device=device)
+        self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in (PredictionScore(), Margin())]
 
     def _count(self, probabilities: Tensor, slots: Tensor) -> None:
         targets = self._targets[slots]
@@ -106,7 +106,7 @@ class EstimationTally(Tally):
         score, margin = (counters.histograms(sigma) for counters in self._counters)
         return [
             Evidence(task.stop - task.start, won, score[slot], margin[slot])
-            for slot, (task, won) in enumerate(zip(self._tasks, self._votes.cpu().tolist(), strict=True))
+            for slot, (task, won) in enumerate(zip(self._tasks, self._votes[:-1].cpu().tolist(), strict=True))
         ]
 
 
@@ -116,7 +116,7 @@ class ClassTally(Tally):
     def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
         super().__init__()
         self._tasks = tasks
-        self._targets = torch.tensor([task.target for task in tasks], device=device)
+        self._targets = torch.tensor([*(task.target for task in tasks), 0], device=device)
         self._grids = Grid((0.0, 1.0), CLASS_BINS), Grid((-1.0, 1.0), CLASS_BINS)
         self._edges = [torch.tensor(grid.edges, dtype=torch.float32, device=device) for grid in self._grids]
         self._counts = [torch.zeros(0, dtype=torch.int64, device=device) for _ in self._grids]
@@ -125,7 +125,7 @@ class ClassTally(Tally):
     def _count(self, probabilities: Tensor, slots: Tensor) -> None:
         if self._classes == 0:
             self._classes = probabilities.shape[1]
-            size = len(self._tasks) * self._classes * (CLASS_BINS + 1)
+            size = (len(self._tasks) + 1) * self._classes * (CLASS_BINS + 1)
             self._counts = [counts.new_zeros(size) for counts in self._counts]
         own = probabilities.gather(1, self._targets[slots][:, None])
         cell = slots[:, None] * self._classes + torch.arange(self._classes, device=slots.device)
@@ -146,7 +146,7 @@ class ClassTally(Tally):
 
     def class_counts(self, sigma: float) -> list[ClassCounts]:
         """One result per task."""
-        shape = (len(self._tasks), self._classes, CLASS_BINS + 1)
+        shape = (len(self._tasks) + 1, self._classes, CLASS_BINS + 1)
         scores, gaps = (counts.cpu().numpy().reshape(shape) for counts in self._counts)
         return [
             ClassCounts(
@@ -159,13 +159,13 @@ class ClassTally(Tally):
 
 
 class _Counters:
-    """One measure's histograms, one per task."""
+    """One measure's histograms, one per slot."""
 
-    def __init__(self, measure: Measure, tasks: int, device: torch.device) -> None:
+    def __init__(self, measure: Measure, slots: int, device: torch.device) -> None:
         self._measure = measure
         self._grid = Grid(measure.support)
         self._edges = torch.tensor(self._grid.edges, dtype=torch.float32, device=device)
-        self.counts = torch.zeros(tasks * self._grid.size, dtype=torch.int64, device=device)
+        self.counts = torch.zeros(slots * self._grid.size, dtype=torch.int64, device=device)
 
     def add(self, probabilities: Tensor, targets: Tensor, slots: Tensor) -> None:
         """Count a batch."""
@@ -176,6 +176,6 @@ class _Counters:
         self.counts.index_add_(0, where, torch.ones_like(where))
 
     def histograms(self, sigma: float) -> list[ScoreHistogram]:
-        """One histogram per task."""
-        rows = self.counts.cpu().numpy().reshape(-1, self._grid.size)
+        """One histogram per task: the last slot is thrown away."""
+        rows = self.counts.cpu().numpy().reshape(-1, self._grid.size)[:-1]
         return [ScoreHistogram(row, support=self._measure.support, sigma=sigma) for row in rows]

@@ -48,7 +48,7 @@ def train(
     net = architecture.build().to(device)
     forward: Callable[[Tensor], Tensor] = net
     if compiled:
-        net = net.to(memory_format=torch.channels_last)
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         forward = torch.compile(net, mode="reduce-overhead" if device.type == "cuda" else None)
     per_epoch = len(data) // recipe.batch if compiled else math.ceil(len(data) / recipe.batch)
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)

@@ -77,4 +77,6 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read ({error.strerror}); expected all of CIFAR-10 in one folder") from error
+        raise DatasetError(
+            f"{path} cannot be read ({error.strerror}); expected all of CIFAR-10 in one folder"
+        ) from error

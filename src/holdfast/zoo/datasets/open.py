@@ -29,7 +29,9 @@ def open_dataset(name: str, *, split: str = "test") -> LabelledInputs:
     if path.is_dir() and holds_cifar10(path):
         return load_cifar10(path, split)
     if path.exists():
-        raise DatasetError(f"{path} is neither an .npz archive nor a folder of IDX files (MNIST's format) or of CIFAR-10")
+        raise DatasetError(
+            f"{path} is neither an .npz archive nor a folder of IDX files (MNIST's format) or of CIFAR-10"
+        )
     raise DatasetError(
         f"unknown dataset {name!r}: expected {EMBEDDED!r} (embedded), an .npz archive with images and labels, "
         f"or a folder of IDX files or of CIFAR-10; nothing exists at that path"

@@ -1,0 +1,26 @@
+"""Noisy copies by counter: in one pass on a GPU that has Triton, and by the definition itself anywhere else."""
+
+from functools import cache
+from importlib.util import find_spec
+
+from torch import Tensor
+
+from holdfast.noise.philox import standard_normals
+
+
+def add_noise(inputs: Tensor, keys: Tensor, slots: Tensor, copies: Tensor, sigma: float, out: Tensor) -> None:
+    """``out[i] = inputs[slots[i]] + sigma * normals(keys[slots[i]], copies[i])``.
+
+    ``inputs`` is (count, size) float32, ``keys`` (count, 3) words, ``slots`` and ``copies`` (rows,), ``out`` (rows, size).
+    """
+    if inputs.is_cuda and _has_triton():
+        from holdfast.noise.philox_cuda import add_noise as add_noise_in_one_pass
+
+        add_noise_in_one_pass(inputs, keys, slots, copies, sigma, out)
+        return
+    out.copy_(standard_normals(keys[slots], copies, inputs.shape[1])).mul_(sigma).add_(inputs[slots])
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,139 @@
+"""All noisy copies of some tasks, a batch at a time, for one worker or shared out among several."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from holdfast.noise import BlockKey, Gaussian, Stage, add_noise
+from holdfast.sampling.engine import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Noisy copies, the task that each belongs to, and how many count.
+
+    The last batch is filled up: rows that do not count have the slot after the last task's.
+    """
+
+    copies: Tensor
+    slots: Tensor
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Copies(ABC):
+    """The noisy copies of ``tasks``; which copies there are depends on the tasks, the stage and the seed alone."""
+
+    tasks: Sequence[Task]
+    noise: Gaussian
+    seed: int
+    stage: Stage
+    batch: int
+
+    @abstractmethod
+    def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
+        """One worker's share of all copies, in batches of ``batch`` rows; a batch's tensors are reused by the next."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> int:
+        """How many workers could have something to do."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of one input."""
+        return self.tasks[0].x.shape
+
+
+class _Piece(NamedTuple):
+    """Copies ``first`` to ``last`` of a block, for the task in ``slot``."""
+
+    slot: int
+    block: BlockKey
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCopies(Copies):
+    """For CPUs: blocks of noise, each from a stream of its own, which NumPy draws faster than counters can be hashed."""
+
+    def _pieces(self) -> list[_Piece]:
+        rows = self.noise.block_rows(self.shape)
+        pieces = []
+        for slot, task in enumerate(self.tasks):
+            for number in range(task.start // rows, -(-task.stop // rows)):
+                first, last = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
+                pieces.append(_Piece(slot, BlockKey(self.seed, task.index, self.stage, number), first, last))
+        return pieces
+
+    @property
+    def shares(self) -> int:
+        """A block is drawn by one worker."""
+        return len(self._pieces())
+
+    def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
+        """Every ``of``-th block, in turn."""
+        copies = torch.zeros(self.batch, *self.shape, device=device)
+        slots = torch.full((self.batch,), len(self.tasks))
+        filled = 0
+        for piece in self._pieces()[share::of]:
+            block = self.noise.standard_block(piece.block, self.shape)
+            x = self.tasks[piece.slot].x
+            taken = piece.first
+            while taken < piece.last:
+                rows = min(piece.last - taken, self.batch - filled)
+                part = copies[filled : filled + rows]
+                torch.add(x, block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
+                slots[filled : filled + rows] = piece.slot
+                taken += rows
+                filled += rows
+                if filled == self.batch:
+                    yield Batch(copies, slots, filled)
+                    filled = 0
+        if filled:
+            slots[filled:] = len(self.tasks)
+            yield Batch(copies, slots, filled)
+
+
+@dataclass(frozen=True, eq=False)
+class CounterCopies(Copies):
+    """For GPUs: every number from its own counter, so that a batch is made in one pass where it is needed.
+
+    Nothing travels but the inputs, once: which copy of which input a row is, is worked out on the device. Images are
+    kept with their channels last, the order in which convolutions read them; noise is counted in that order.
+    """
+
+    @property
+    def shares(self) -> int:
+        """A batch is made by one worker."""
+        return -(-sum(task.stop - task.start for task in self.tasks) // self.batch)
+
+    def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
+        """Every ``of``-th batch of the tasks' copies one after the other."""
+        image = len(self.shape) == 3
+        stored = [(task.x.permute(1, 2, 0) if image else task.x).flatten() for task in self.tasks]
+        inputs = torch.stack((*stored, torch.zeros_like(stored[0]))).to(device)
+        words = [self.noise.key_words(self.seed, task.index, self.stage) for task in self.tasks]
+        keys = torch.tensor([*words, [0, 0, 0]], device=device)
+        ends = torch.tensor([task.stop - task.start for task in self.tasks]).cumsum(0)
+        total = int(ends[-1])
+        starts = [task.stop - int(end) for task, end in zip(self.tasks, ends, strict=True)]
+        offsets = torch.tensor([*starts, 0], device=device)
+        ends = ends.to(device)
+        rows = torch.arange(self.batch, device=device)
+        flat = torch.empty(self.batch, inputs.shape[1], device=device)
+        if image:
+            channels, height, width = self.shape
+            copies = flat.view(self.batch, height, width, channels).permute(0, 3, 1, 2)
+        else:
+            copies = flat.view(self.batch, *self.shape)
+        for first in range(share * self.batch, total, of * self.batch):
+            places = rows + first
+            slots = torch.bucketize(places, ends, right=True)
+            add_noise(inputs, keys, slots, places + offsets[slots], self.noise.multiplier, flat)
+            yield Batch(copies, slots, min(self.batch, total - first))
