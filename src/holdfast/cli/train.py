@@ -11,7 +11,10 @@ from holdfast.cli.parsing import choice
 
 
 def train(
-    data: str = typer.Option(..., help="An .npz archive with train_images and train_labels, or a folder of IDX files."),
+    data: str = typer.Option(
+        ...,
+        help="An .npz archive with train_images and train_labels, a folder of IDX files, or a folder SPLIT/CLASS/*.jpg.",
+    ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
     out: Path = typer.Option(..., help="The .safetensors file to write; it must not exist yet."),
     arch: str = typer.Option("small-cnn", help="The architecture: small-cnn."),

@@ -16,7 +16,7 @@ from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import OnDone, unseen
 from holdfast.validation import check_count, check_sigma
 from holdfast.zoo.architecture import Architecture
-from holdfast.zoo.datasets.labelled import LabelledInputs
+from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Epoch:
     accuracy: float
 
 
-def architecture_for(name: str, data: LabelledInputs) -> Architecture:
+def architecture_for(name: str, data: LabelledData) -> Architecture:
     """The named architecture with the data's sizes, if the data can be trained on."""
-    if data.images.ndim != 4:
-        raise InvalidArgument(f"{name} takes images, got inputs of shape {data.images.shape[1:]}")
-    _, channels, height, width = data.images.shape
+    if len(data.shape) != 3:
+        raise InvalidArgument(f"{name} takes images, got inputs of shape {data.shape}")
+    channels, height, width = data.shape
     if height != width:
         raise InvalidArgument(f"{name} takes square images, got {height} x {width}; crop or pad them first")
     return Architecture(name, channels, height, int(data.labels.max()) + 1)
@@ -60,7 +60,7 @@ def architecture_for(name: str, data: LabelledInputs) -> Architecture:
 
 def train(
     architecture: Architecture,
-    data: LabelledInputs,
+    data: LabelledData,
     recipe: Recipe,
     *,
     device: torch.device,
@@ -98,10 +98,10 @@ def train(
     return net.eval()
 
 
-def _check_data(data: LabelledInputs) -> None:
+def _check_data(data: LabelledData) -> None:
     if len(np.unique(data.labels)) < 2:
         raise DatasetError(f"{data.name}: a classifier needs at least two classes, got only class {data.labels[0]}")
-    if data.images.dtype == np.uint8:
+    if not isinstance(data, LabelledInputs) or data.images.dtype == np.uint8:
         return
     low, high = float(data.images.min()), float(data.images.max())
     if not (low >= -0.5 and high <= 1.5):
