@@ -1,8 +1,11 @@
 """ImageNet: its networks, other people's weights for them, and folders of images."""
 
+import importlib.util
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,10 +234,10 @@ def test_the_packages_weights_are_as_accurate_as_published_on_validation_images(
         pytest.skip("the 500 validation images are not here: expected ../shared/data/imagenet500 beside the checkout")
     data = open_dataset(str(SHARED), split="val")
     assert len(data) == 500
-    some = data.every(8, None)
+    some = data.every(12, None)
     with torch.inference_mode():
         right = net(torch.from_numpy(some.batch(np.arange(len(some))))).argmax(1).numpy() == some.labels
-    assert right.mean() > 0.6  # published: 75% of all 50,000; 63 images have a standard deviation of 5%
+    assert right.mean() > 0.55  # published: 75% of all 50,000; 42 images have a standard deviation of 7%
 
 
 def picture(seed: int, width: int = 224, height: int = 224) -> NDArray[np.uint8]:
@@ -364,13 +367,13 @@ def test_the_command_line_certifies_a_folder_of_images(
     train = ["--epochs", "1", "--batch", "4", "--split", "val", "--out", str(weights)]
     assert run(["train", "--data", str(folder), "--sigma", "0.25", *train]) == 0
     options = ["--model", str(weights), "--data", str(folder), "--split", "val", "--sigma", "0.25", "--skip", "2"]
-    assert run(["certify", *options, "--n", "120", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
+    assert run(["certify", *options, "--n", "60", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
     found = hf.Run.open(tmp_path / "a")
     assert isinstance(found, CertifiedRun)
     assert [(entry.index, entry.label) for entry in found] == [(0, 0), (2, 0), (4, 1)]
     assert found.config["label_names"] == ["cat", "dog"]
     assert found.config["data"] == "pets"
-    assert run(["decide", *options, "--n", "120", "--n0", "10", "--at-least", "0.5", "--radius", "0.01"]) == 0
+    assert run(["decide", *options, "--n", "60", "--n0", "10", "--at-least", "0.5", "--radius", "0.01"]) == 0
     assert "of 3 certified" in capsys.readouterr().out
 
 
@@ -380,5 +383,41 @@ def test_a_folder_with_fewer_classes_than_the_network_is_pointed_out(
     more = Architecture("small-cnn", 3, 224, 5)
     save_checkpoint(tmp_path / "net.safetensors", more.build(), more, {})
     options = ["--model", str(tmp_path / "net.safetensors"), "--data", str(folder), "--sigma", "0.25", "--max", "1"]
-    assert run(["certify", *options, "--n", "120", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
+    assert run(["certify", *options, "--n", "60", "--n0", "10", "--out", str(tmp_path / "a")]) == 0
     assert "names 2 classes" in " ".join(capsys.readouterr().err.split())
+
+
+def experiment(name: str) -> Any:
+    """A script of experiments/imagenet."""
+    path = Path(__file__).resolve().parents[1] / "experiments" / "imagenet" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"imagenet_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_experiment_runs_from_images_to_tables(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_checkpoint(tmp_path / "net.safetensors", COLOUR.build(), COLOUR, {})
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    command = ["--data", str(folder), "--weights", str(tmp_path / "net.safetensors"), "--out", str(runs)]
+    small = ["--n", "60", "--n0", "10", "--max", "1", "--batch", "30", "--precision", "float32"]
+    assert experiment("run").main([*command, *small]) == 0
+    assert [hf.Run.open(runs / name).sigma for name in ("sigma0.12", "sigma0.25")] == [0.12, 0.25]
+    assert experiment("run").main([*command, *small]) == 0
+    assert capsys.readouterr().out.count("is complete already") == 2
+    experiment("figures").main([str(runs / "sigma0.12"), str(runs / "sigma0.25"), "--out", str(results)])
+    assert {path.name for path in results.iterdir()} == {
+        *(f"certified_accuracy_{measure}.png" for measure in ("score", "margin", "label")),
+        "table.md",
+        "table.json",
+    }
+    page = (results / "table.md").read_text()
+    assert "## sigma0.25" in page
+    assert "| margin > 0.1 | CDF (DKW) |" in page
+    first, second = json.loads((results / "table.json").read_text())
+    # Three thresholds and three bounds for scores, as many for margins, and the votes for the label.
+    assert len(first["rows"]) == len(second["rows"]) == 2 * 3 * 3 + 1
