@@ -324,26 +324,23 @@ def test_other_sizes_are_resized_to_256_and_cut_to_the_middle_224(tmp_path: Path
 
 
 def test_an_unreadable_image_is_named_before_anything_is_sampled(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def smoothed(*_: object, **__: object) -> None:
+        raise AssertionError("the images were not looked at before the classifier was made ready")
+
+    monkeypatch.setattr("holdfast.smoothed.SmoothedClassifier.__init__", smoothed)
     save_checkpoint(tmp_path / "net.safetensors", COLOUR.build(), COLOUR, {})
+    options = ["--model", str(tmp_path / "net.safetensors"), "--data", str(folder), "--sigma", "0.25", "--n", "300"]
     last = folder / "val" / "dog" / "z.png"
     for damage in (last.read_bytes()[:-5_000], b"text", b""):
         last.write_bytes(damage)
+        with pytest.raises(hf.DatasetError, match=r"z\.png is not a readable image"):
+            open_dataset(str(folder)).check()
         for command in (
             ["certify", "--out", str(tmp_path / "run")],
             ["decide", "--at-least", "0.9", "--radius", "0.1"],
         ):
-            options = [
-                "--model",
-                str(tmp_path / "net.safetensors"),
-                "--data",
-                str(folder),
-                "--sigma",
-                "0.25",
-                "--n",
-                "300",
-            ]
             assert run([*command, *options]) == hf.DatasetError.exit_code
             assert f"{last} is not a readable image" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "run").exists()
