@@ -17,7 +17,9 @@ def train(
     ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
     out: Path = typer.Option(..., help="The .safetensors file to write; it must not exist yet."),
-    arch: str = typer.Option("small-cnn", help="The architecture: small-cnn."),
+    arch: str = typer.Option(
+        "small-cnn", help="The architecture: small-cnn, resnet50 or efficientnet-lite0 (the last two for colour)."
+    ),
     split: str = typer.Option("train", help="Which part of the dataset."),
     epochs: int = typer.Option(30, help="Passes over the data."),
     batch: int = typer.Option(256, help="Images per step."),
