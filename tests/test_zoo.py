@@ -14,6 +14,7 @@ import holdfast as hf
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
+from holdfast.zoo.datasets.labelled import LabelledInputs
 from holdfast.zoo.datasets.open import open_dataset
 from holdfast.zoo.embedded import load_embedded_model
 
@@ -119,6 +120,7 @@ def test_a_folder_of_idx_files_is_read_and_a_cut_one_refused(tmp_path: Path) -> 
     idx(tmp_path / "t10k-images-idx3-ubyte.gz", pictures)
     idx(tmp_path / "t10k-labels-idx1-ubyte.gz", labels)
     data = open_dataset(str(tmp_path))
+    assert isinstance(data, LabelledInputs)
     assert np.array_equal(data.images[:, 0], pictures)
     assert data.labels.tolist() == [0, 1, 2, 3]
     with pytest.raises(hf.DatasetError, match="has no train-images"):
@@ -133,7 +135,7 @@ def test_a_folder_of_idx_files_is_read_and_a_cut_one_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (3, 8, 8, 3), (3, 3, 8, 8), (3, 8, 8, 1)])
 def test_npz_images_of_every_usual_shape_become_channels_first(tmp_path: Path, shape: tuple[int, ...]) -> None:
     np.savez(tmp_path / "d.npz", images=np.zeros(shape, dtype=np.uint8), labels=np.zeros(3, dtype=np.int32))
-    assert open_dataset(str(tmp_path / "d.npz")).images.shape[1:] == ((3 if 3 in shape[1:] else 1), 8, 8)
+    assert open_dataset(str(tmp_path / "d.npz")).shape == ((3 if 3 in shape[1:] else 1), 8, 8)
 
 
 def test_npz_archives_that_are_no_dataset_are_refused(tmp_path: Path) -> None:

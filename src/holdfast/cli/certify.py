@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
 def certify(
     model: str = typer.Option(
-        ..., help="A checkpoint (.safetensors, or torch weights), or 'fashion-mnist' (embedded)."
+        ...,
+        help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
+        "(holdfast[imagenet]).",
     ),
-    data: str = typer.Option(..., help="An .npz archive, a folder of IDX files, or 'fashion-mnist' (embedded)."),
+    data: str = typer.Option(
+        ...,
+        help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
+        "'imagenet' (in $IMAGENET_DIR).",
+    ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
     out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
@@ -58,7 +64,7 @@ def certify(
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
-    from holdfast.cli.models import open_model
+    from holdfast.cli.models import check_images, open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
     from holdfast.runs.execute import Plan
@@ -81,6 +87,7 @@ def certify(
         check_count("--max", max_)
     inputs = open_dataset(data, split=split).every(skip, max_)
     checkpoint = open_model(model, inputs)
+    check_images(inputs, progress)
     classes = checkpoint.architecture.classes
     if inputs.labels.max() >= classes:
         raise DatasetError(
@@ -88,6 +95,12 @@ def certify(
             f"use the dataset it was trained for"
         )
     errors = Console(stderr=True, highlight=False)
+    if 0 < len(inputs.label_names) < classes:
+        errors.print(
+            f"note: {data} names {len(inputs.label_names)} classes, numbered here in the order of their names, but {model} knows "
+            f"{classes}; if they are some of these, name the folders by the class numbers, or they are counted as wrong",
+            style="yellow",
+        )
     trained = checkpoint.notes.get("sigma")
     if trained is not None and float(trained) != sigma:
         errors.print(

@@ -12,9 +12,15 @@ from holdfast.validation import check_count
 
 def decide(
     model: str = typer.Option(
-        ..., help="A checkpoint (.safetensors, or torch weights), or 'fashion-mnist' (embedded)."
+        ...,
+        help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
+        "(holdfast[imagenet]).",
     ),
-    data: str = typer.Option(..., help="An .npz archive, a folder of IDX files, or 'fashion-mnist' (embedded)."),
+    data: str = typer.Option(
+        ...,
+        help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
+        "'imagenet' (in $IMAGENET_DIR).",
+    ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
@@ -38,10 +44,11 @@ def decide(
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
-    from holdfast.cli.models import open_model
+    from holdfast.cli.models import check_images, open_model
     from holdfast.noise import check_seed
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.validation import check_sigma
+    from holdfast.zoo.datasets.labelled import Images, LabelledInputs
     from holdfast.zoo.datasets.open import open_dataset
 
     check_sigma(sigma)
@@ -50,6 +57,7 @@ def decide(
         check_count("--max", max_)
     known_seed = check_seed(seed_number(seed))
     inputs = open_dataset(data, split=split).every(skip, max_)
+    check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         open_model(model, inputs).net,
         sigma,
@@ -63,7 +71,8 @@ def decide(
     console = Console(highlight=False)
     began = time.monotonic()
     decisions = smoothed.decide_many(
-        inputs.batch(np.arange(len(inputs))),
+        # What is in memory anyway goes as an array, all of which is looked at before anything is sampled.
+        inputs.batch(np.arange(len(inputs))) if isinstance(inputs, LabelledInputs) else Images(inputs),
         at_least=at_least,
         radius=radius,
         measure=measure,

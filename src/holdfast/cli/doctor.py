@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-_PACKAGES = ("numpy", "scipy", "torch", "pyarrow", "matplotlib", "safetensors", "typer", "rich")
+_PACKAGES = ("numpy", "scipy", "torch", "pyarrow", "matplotlib", "pillow", "safetensors", "typer", "rich")
 
 
 def doctor() -> None:

@@ -1,15 +1,25 @@
-"""From what a user types after ``--model`` to a network."""
+"""From what a user types after ``--model`` to a network, and a look at the data before it is used."""
 
 from pathlib import Path
 
+from holdfast.progress import progress_bar
 from holdfast.train.loop import architecture_for
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
-from holdfast.zoo.datasets.labelled import LabelledInputs
+from holdfast.zoo.datasets.labelled import LabelledData
 from holdfast.zoo.embedded import EMBEDDED_MODEL, load_embedded_model
+from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 
 
-def open_model(name: str, data: LabelledInputs) -> Checkpoint:
-    """The embedded network by name, or a checkpoint by path; the data gives sizes that a foreign checkpoint lacks."""
+def open_model(name: str, data: LabelledData) -> Checkpoint:
+    """A network by name, or a checkpoint by path; the data gives sizes that a foreign checkpoint lacks."""
     if name == EMBEDDED_MODEL:
         return load_embedded_model()
+    if name in PRETRAINED:
+        return load_pretrained(name)
     return load_checkpoint(Path(name), default=architecture_for("small-cnn", data))
+
+
+def check_images(data: LabelledData, progress: bool | None) -> None:
+    """Refuse a dataset with an unreadable image before hours are spent on those before it."""
+    with progress_bar("reading", len(data), unit="images", show=progress) as on_images:
+        data.check(on_images)

@@ -12,11 +12,15 @@ from holdfast.cli.parsing import choice
 
 def train(
     data: str = typer.Option(
-        ..., help="An .npz archive with train_images and train_labels, or a folder of IDX files or of CIFAR-10."
+        ...,
+        help="An .npz archive with train_images and train_labels, a folder of IDX files or of CIFAR-10, or a folder SPLIT/CLASS/*.jpg.",
     ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
     out: Path = typer.Option(..., help="The .safetensors file to write; it must not exist yet."),
-    arch: str = typer.Option("small-cnn", help="The architecture: resnet110, resnet20 or small-cnn."),
+    arch: str = typer.Option(
+        "small-cnn",
+        help="The architecture: small-cnn, resnet20, resnet110, resnet50 or efficientnet-lite0 (the last two for colour).",
+    ),
     split: str = typer.Option("train", help="Which part of the dataset."),
     epochs: int = typer.Option(30, help="Passes over the data."),
     batch: int = typer.Option(256, help="Images per step."),

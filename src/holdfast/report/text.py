@@ -35,7 +35,7 @@ def accuracy_table(run: Run, question: Question, *, width: int, on_inputs: OnDon
         key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0),
     )
     radii = question.radii_for(run)
-    names = max(len(method_title(row.method)) for row in rows) + max(len(_claim(row)) for row in rows) + 4
+    names = max(len(method_title(row.method)) for row in rows) + max(len(claim_title(row)) for row in rows) + 4
     column = max(5, *(len(shortest(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
@@ -44,7 +44,7 @@ def accuracy_table(run: Run, question: Question, *, width: int, on_inputs: OnDon
         notes.append("Published bounds, which their authors rounded to nearest.")
     if not all(row.guaranteed for row in rows):
         notes.append("* an estimate for comparison, not a certificate")
-    return Group(Text(_headline(run), style="bold"), *blocks, *(Text(note, style="dim") for note in notes))
+    return Group(Text(headline(run), style="bold"), *blocks, *(Text(note, style="dim") for note in notes))
 
 
 def _block(rows: Sequence[AccuracyRow], radii: Sequence[float], columns: range) -> Table:
@@ -55,11 +55,11 @@ def _block(rows: Sequence[AccuracyRow], radii: Sequence[float], columns: range) 
         table.add_column(shortest(radii[column]), justify="right", no_wrap=True)
     claim = ""
     for row in rows:
-        if claim and claim != _claim(row):
+        if claim and claim != claim_title(row):
             table.add_section()
-        first = claim != _claim(row)
-        claim = _claim(row)
-        values = [_percent(row.values[column]) for column in columns]
+        first = claim != claim_title(row)
+        claim = claim_title(row)
+        values = [percent(row.values[column]) for column in columns]
         table.add_row(claim if first else "", method_title(row.method), *values)
     return table
 
@@ -71,16 +71,19 @@ def print_report(runs: Sequence[Run], question: Question, console: Console, *, o
         console.print()
 
 
-def _claim(row: AccuracyRow) -> str:
+def claim_title(row: AccuracyRow) -> str:
+    """What a row certifies."""
     return "label" if row.threshold is None else f"{row.measure} > {shortest(row.threshold)}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share of the inputs, rounded down."""
     # A share is a whole number of inputs over another: the tiny addition only undoes the product's own rounding.
     return floor_decimals(100 * share + 1e-9, 1)
 
 
-def _headline(run: Run) -> str:
+def headline(run: Run) -> str:
+    """What was run, in one line."""
     config = run.config
     said = [f"{run.path.name}: {len(run)} inputs"]
     planned = config.get("inputs", len(run))
@@ -94,5 +97,5 @@ def _headline(run: Run) -> str:
         said.append(f"n {config['n']:,}")
     if "alpha" in config:
         said.append(f"alpha {shortest(config['alpha'])}")
-    said.append(f"right {_percent(float(run.correct.mean()))}%")
+    said.append(f"right {percent(float(run.correct.mean()))}%")
     return ", ".join(said)

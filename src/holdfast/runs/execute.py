@@ -21,7 +21,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.store import Entry, bytes_per_entry, write_part
 from holdfast.runs.tsv import write_log
 from holdfast.smoothed import Settings, SmoothedClassifier
-from holdfast.zoo.datasets.labelled import LabelledInputs
+from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
 
 _FLUSH_S = 20.0
 _EXPORTS = {"label": "exports/cohen.tsv", "score": "exports/paper_score.tsv", "margin": "exports/paper_margin.tsv"}
@@ -31,24 +31,11 @@ _EXPORTS = {"label": "exports/cohen.tsv", "score": "exports/paper_score.tsv", "m
 class Plan:
     """What to certify, how, and where to put it."""
 
-    data: LabelledInputs
+    data: LabelledData
     settings: Settings
     out: Path
     seed: int | None = None
     notes: Mapping[str, Any] | None = None
-
-
-class _Images:
-    """A dataset's images, read one at a time."""
-
-    def __init__(self, data: LabelledInputs) -> None:
-        self._data = data
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def __getitem__(self, position: int) -> NDArray[np.float32]:
-        return self._data.image(position)
 
 
 def certify_run(
@@ -80,7 +67,7 @@ def execute(smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None =
     """
     data, settings = plan.data, plan.settings
     seed = check_seed(plan.seed)
-    stream = smoothed.stream(_Images(data), data.indices.tolist(), settings, seed=seed, progress=progress)
+    stream = smoothed.stream(Images(data), data.indices.tolist(), settings, seed=seed, progress=progress)
     folder: RunFolder | None = None
     waiting: list[Entry] = []
     parts, flushed = 0, time.monotonic()

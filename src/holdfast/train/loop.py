@@ -15,14 +15,14 @@ from holdfast.progress import OnDone, unseen
 from holdfast.train.loss import mirrored, noisy_loss, shifted
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
-from holdfast.zoo.datasets.labelled import LabelledInputs
+from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
 
 
-def architecture_for(name: str, data: LabelledInputs) -> Architecture:
+def architecture_for(name: str, data: LabelledData) -> Architecture:
     """The named architecture with the data's sizes, if the data can be trained on."""
-    if data.images.ndim != 4:
-        raise InvalidArgument(f"{name} takes images, got inputs of shape {data.images.shape[1:]}")
-    _, channels, height, width = data.images.shape
+    if len(data.shape) != 3:
+        raise InvalidArgument(f"{name} takes images, got inputs of shape {data.shape}")
+    channels, height, width = data.shape
     if height != width:
         raise InvalidArgument(f"{name} takes square images, got {height} x {width}; crop or pad them first")
     return Architecture(name, channels, height, int(data.labels.max()) + 1)
@@ -30,7 +30,7 @@ def architecture_for(name: str, data: LabelledInputs) -> Architecture:
 
 def train(
     architecture: Architecture,
-    data: LabelledInputs,
+    data: LabelledData,
     recipe: Recipe,
     *,
     device: torch.device,
@@ -40,7 +40,7 @@ def train(
 ) -> nn.Module:
     """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.
 
-    The data is kept on the device as it is stored, and the device is asked for numbers once an epoch.
+    Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch.
     """
     _check_data(data)
     torch.manual_seed(recipe.seed)
@@ -52,7 +52,7 @@ def train(
         forward = torch.compile(net, mode="reduce-overhead" if device.type == "cuda" else None)
     per_epoch = len(data) // recipe.batch if compiled else math.ceil(len(data) / recipe.batch)
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
-    stored, answers = torch.from_numpy(data.images).to(device), torch.from_numpy(data.labels).to(device)
+    read, answers = _reader(data, device), torch.from_numpy(data.labels).to(device)
     low_precision = TRAINING_PRECISIONS[recipe.precision]
     net.train()
     for number in range(1, recipe.epochs + 1):
@@ -62,7 +62,7 @@ def train(
         for positions in _batches(order.permutation(len(data)), recipe.batch, per_epoch, equal=compiled):
             chosen = torch.from_numpy(positions).to(device)
             labels = answers[chosen]
-            images = shifted(mirrored(_unit(stored[chosen])), recipe.shift)
+            images = shifted(mirrored(read(chosen)), recipe.shift)
             copies = images if recipe.copies == 1 else images.repeat(recipe.copies, 1, 1, 1)
             noisy = copies + recipe.sigma * torch.randn_like(copies)
             with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
@@ -100,15 +100,20 @@ def _optimizer(
     )
 
 
-def _unit(images: Tensor) -> Tensor:
-    """Images in [0, 1]."""
-    return images.float() / 255.0 if images.dtype == torch.uint8 else images.float()
+def _reader(data: LabelledData, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """From positions to images in [0, 1] on the device: kept there as they are stored, or read one after the other."""
+    if not isinstance(data, LabelledInputs):
+        return lambda chosen: torch.from_numpy(data.batch(chosen.cpu().numpy())).to(device)
+    stored = torch.from_numpy(data.images).to(device)
+    if stored.dtype == torch.uint8:
+        return lambda chosen: stored[chosen].float() / 255.0
+    return lambda chosen: stored[chosen].float()
 
 
-def _check_data(data: LabelledInputs) -> None:
+def _check_data(data: LabelledData) -> None:
     if len(np.unique(data.labels)) < 2:
         raise DatasetError(f"{data.name}: a classifier needs at least two classes, got only class {data.labels[0]}")
-    if data.images.dtype == np.uint8:
+    if not isinstance(data, LabelledInputs) or data.images.dtype == np.uint8:
         return
     low, high = float(data.images.min()), float(data.images.max())
     if not (low >= -0.5 and high <= 1.5):

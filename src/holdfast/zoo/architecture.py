@@ -7,14 +7,20 @@ from dataclasses import asdict, dataclass
 from torch import nn
 
 from holdfast.errors import CheckpointError, InvalidArgument
+from holdfast.zoo.efficientnet_lite import EfficientNetLite0
+from holdfast.zoo.resnet50 import ResNet50
 from holdfast.zoo.resnet_cifar import ResNetCIFAR
 from holdfast.zoo.small_cnn import SmallCNN
 
 _BUILDERS: dict[str, Callable[[int, int, int], nn.Module]] = {
-    "resnet110": lambda channels, _, classes: ResNetCIFAR(depth=110, channels=channels, classes=classes),
-    "resnet20": lambda channels, _, classes: ResNetCIFAR(depth=20, channels=channels, classes=classes),
+    "efficientnet-lite0": lambda _channels, _size, classes: EfficientNetLite0(classes=classes),
+    "resnet110": lambda channels, _size, classes: ResNetCIFAR(depth=110, channels=channels, classes=classes),
+    "resnet20": lambda channels, _size, classes: ResNetCIFAR(depth=20, channels=channels, classes=classes),
+    "resnet50": lambda _channels, _size, classes: ResNet50(classes=classes),
     "small-cnn": lambda channels, size, classes: SmallCNN(channels=channels, size=size, classes=classes),
 }
+
+_COLOUR_ONLY = ("efficientnet-lite0", "resnet50")
 
 
 def architecture_names() -> tuple[str, ...]:
@@ -34,6 +40,10 @@ class Architecture:
     def __post_init__(self) -> None:
         if self.name not in _BUILDERS:
             raise InvalidArgument(f"unknown architecture {self.name!r}; the zoo has: {', '.join(architecture_names())}")
+        if self.name in _COLOUR_ONLY and self.channels != 3:
+            raise InvalidArgument(
+                f"{self.name} takes colour images with 3 channels, got {self.channels}; repeat a grey channel three times"
+            )
 
     def build(self) -> nn.Module:
         """A freshly initialised network."""

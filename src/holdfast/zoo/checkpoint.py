@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, InvalidArgument
 from holdfast.zoo.architecture import Architecture, architecture_names
+from holdfast.zoo.foreign import classes_of, recognised, zoo_name, zoo_state
+from holdfast.zoo.normalize import Normalize
 
 _ARCHITECTURE = "holdfast.architecture"
 
@@ -58,18 +60,19 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
 def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Checkpoint:
     """Read a ``.safetensors`` file, or a ``torch.save`` of ``{"arch": name, "state_dict": ...}``, as weights only.
 
-    ``default`` gives the sizes (and, for a bare state dict, the name) that such a ``torch.save`` does not carry.
+    Plain weights without such a description are read too, if their parameters' names tell the architecture.
+    ``default`` gives what weights from elsewhere do not carry: the images' sizes, and a name where nothing tells it.
     """
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}; expected a .safetensors file or a torch.save of weights")
     if not os.access(path, os.R_OK):
         raise CheckpointError(f"{path} cannot be read: permission denied; ask its owner, or copy it")
     if path.suffix == ".safetensors":
-        return _load_safetensors(path)
+        return _load_safetensors(path, default)
     return _load_torch(path, default)
 
 
-def _load_safetensors(path: Path) -> Checkpoint:
+def _load_safetensors(path: Path, default: Architecture | None) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             notes = dict(file.metadata() or {})
@@ -80,15 +83,18 @@ def _load_safetensors(path: Path) -> Checkpoint:
         ) from error
     described = notes.pop(_ARCHITECTURE, None)
     if described is None:
-        raise CheckpointError(
-            f"{path} has no '{_ARCHITECTURE}' in its metadata, so it was not written by 'holdfast train'; "
-            f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
-        )
+        name = recognised(zoo_state(state))
+        if name is None:
+            raise CheckpointError(
+                f"{path} has no '{_ARCHITECTURE}' in its metadata, so it was not written by 'holdfast train'; "
+                f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
+            )
+        return _from_elsewhere(path, name, state, default)
     try:
         architecture = Architecture.from_json(described)
     except InvalidArgument as error:
         raise CheckpointError(f"{path}: {error}; a newer Holdfast may know it") from error
-    return Checkpoint(_fill(path, architecture, state), architecture, notes)
+    return Checkpoint(_fill(path, architecture, zoo_state(state)), architecture, notes)
 
 
 def _load_torch(path: Path, default: Architecture | None) -> Checkpoint:
@@ -105,30 +111,56 @@ def _load_torch(path: Path, default: Architecture | None) -> Checkpoint:
         raise CheckpointError(
             f"{path} is not a readable torch checkpoint ({type(error).__name__}); copy it again"
         ) from error
-    if not (isinstance(content, dict) and "state_dict" in content and isinstance(content["state_dict"], dict)):
+    described = isinstance(content, dict) and "state_dict" in content
+    state = content["state_dict"] if described else content
+    if not _is_state(state) or not (described or recognised(zoo_state(state))):
         raise CheckpointError(
             f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
             f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
         )
-    name = str(content.get("arch", default.name if default else "")).replace("_", "-")
+    if described and "arch" in content:
+        name = zoo_name(str(content["arch"]))
+    else:
+        name = recognised(zoo_state(state)) or (default.name if default else "")
+    return _from_elsewhere(path, name, state, default)
+
+
+def _from_elsewhere(path: Path, name: str, state: Mapping[str, Tensor], default: Architecture | None) -> Checkpoint:
+    """A net of the zoo with weights that were not saved by Holdfast; they say how many classes they know."""
     if default is None or name not in architecture_names():
         raise CheckpointError(
             f"{path} is of architecture {name!r}, which the zoo cannot build here (it has: {', '.join(architecture_names())}); "
             f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
         )
-    architecture = Architecture(name, default.channels, default.size, default.classes)
-    return Checkpoint(_fill(path, architecture, content["state_dict"]), architecture, {})
+    plain = zoo_state(state)
+    architecture = Architecture(name, default.channels, default.size, classes_of(plain) or default.classes)
+    return Checkpoint(_fill(path, architecture, plain), architecture, {})
 
 
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:
     net = architecture.build()
-    plain = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     try:
-        net.load_state_dict(plain)
+        net.load_state_dict({**_constants(net), **state})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
     return net.eval()
+
+
+def _constants(net: nn.Module) -> dict[str, Tensor]:
+    """What the architecture normalises with: weights from elsewhere do not repeat it."""
+    return {
+        f"{name}.{constant}": tensor
+        for name, module in net.named_modules()
+        if isinstance(module, Normalize)
+        for constant, tensor in module.state_dict().items()
+    }
+
+
+def _is_state(content: object) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
+    )
 
 
 def _umask() -> int:

@@ -1,16 +1,69 @@
-"""Labelled inputs in memory: what datasets are read into."""
+"""Labelled inputs: what datasets are read into, whole or one at a time."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import DatasetError
+from holdfast.progress import OnDone, unseen
+
+
+class LabelledData(Protocol):
+    """Inputs with labels, and the index each had in its dataset; an input is read when it is asked for."""
+
+    @property
+    def name(self) -> str:
+        """For titles and run.json."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class numbers, from 0."""
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """Positions in the whole dataset; they key the noise."""
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The classes in words, or nothing."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of every input: (channels, height, width) for images."""
+
+    def __len__(self) -> int: ...
+
+    def image(self, position: int) -> NDArray[np.float32]:
+        """One image in [0, 1]."""
+
+    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Several images in [0, 1]."""
+
+    def every(self, skip: int, at_most: int | None) -> "LabelledData":
+        """Every ``skip``-th input from the first, ``at_most`` of them."""
+
+    def check(self, on_images: OnDone = unseen) -> None:
+        """Refuse now whatever could not be read later."""
+
+
+class Images:
+    """The images of a dataset as a sequence that reads them one at a time."""
+
+    def __init__(self, data: LabelledData) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, position: int) -> NDArray[np.float32]:
+        return self._data.image(position)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledInputs:
-    """Images as they are stored (uint8, or float in [0, 1]) with labels, and the index each had in its dataset.
+    """Images in memory, as they are stored (uint8, or float in [0, 1]).
 
     ``images`` has shape (count, channels, height, width); ``label_names`` may be empty.
     """
@@ -38,6 +91,11 @@ class LabelledInputs:
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of every input."""
+        return self.images.shape[1:]
+
     def image(self, position: int) -> NDArray[np.float32]:
         """One image in [0, 1]."""
         return self._unit(self.images[position])
@@ -57,6 +115,10 @@ class LabelledInputs:
             self.indices[kept][limit],
             self.label_names,
         )
+
+    def check(self, on_images: OnDone = unseen) -> None:
+        """Everything was read already."""
+        on_images(len(self))
 
     def name_of(self, label: int) -> str:
         """The class's name, or its number."""

@@ -1,20 +1,23 @@
-"""From what a user types after ``--data`` to labelled inputs."""
+"""From what a user types after ``--data`` to labelled data."""
 
+import os
 from pathlib import Path
 
 from holdfast.errors import DatasetError
 from holdfast.zoo.datasets.cifar10 import holds_cifar10, load_cifar10
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.datasets.idx import holds_idx, load_idx
-from holdfast.zoo.datasets.labelled import LabelledInputs
+from holdfast.zoo.datasets.image_folder import holds_images, load_image_folder, splits_of
+from holdfast.zoo.datasets.labelled import LabelledData
 from holdfast.zoo.datasets.npz import load_npz
 
 EMBEDDED = "fashion-mnist"
+IMAGENET = "imagenet"
+IMAGENET_DIR = "IMAGENET_DIR"
 
 
-def open_dataset(name: str, *, split: str = "test") -> LabelledInputs:
-    """The embedded dataset by name, or a path to an .npz archive or to a folder of IDX files or of CIFAR-10."""
-    path = Path(name)
+def open_dataset(name: str, *, split: str = "test") -> LabelledData:
+    """A dataset by name, or a path: an .npz archive, a folder of IDX files or of CIFAR-10, a folder of folders of images."""
     if name == EMBEDDED:
         if split != "test":
             raise DatasetError(
@@ -22,17 +25,34 @@ def open_dataset(name: str, *, split: str = "test") -> LabelledInputs:
                 f"for the whole set give the folder that holds its four IDX files"
             )
         return load_fashion_mnist()
+    path = _imagenet() if name == IMAGENET and not Path(name).exists() else Path(name)
     if path.suffix == ".npz" and path.is_file():
         return load_npz(path, split)
     if path.is_dir() and holds_idx(path):
         return load_idx(path, split)
     if path.is_dir() and holds_cifar10(path):
         return load_cifar10(path, split)
+    if path.is_dir() and holds_images(path, split):
+        return load_image_folder(path, split)
+    if path.is_dir() and splits_of(path):
+        raise DatasetError(f"{path} has no images for the split {split!r}; it has: {', '.join(splits_of(path))}")
     if path.exists():
         raise DatasetError(
-            f"{path} is neither an .npz archive nor a folder of IDX files (MNIST's format) or of CIFAR-10"
+            f"{path} is neither an .npz archive nor a folder of IDX files (MNIST's format) or of CIFAR-10, nor a folder with a folder "
+            f"of images for each class"
         )
     raise DatasetError(
         f"unknown dataset {name!r}: expected {EMBEDDED!r} (embedded), an .npz archive with images and labels, "
-        f"or a folder of IDX files or of CIFAR-10; nothing exists at that path"
+        f"a folder of IDX files or of CIFAR-10, or a folder SPLIT/CLASS/*.jpg; nothing exists at that path"
     )
+
+
+def _imagenet() -> Path:
+    folder = os.environ.get(IMAGENET_DIR)
+    if not folder or not Path(folder).is_dir():
+        said = "is not set" if not folder else f"is {folder!r}, where no folder is"
+        raise DatasetError(
+            f"{IMAGENET!r} is read from the folder that {IMAGENET_DIR} names, and {IMAGENET_DIR} {said}; "
+            f"set it to the folder that holds val/CLASS/*.JPEG, or give that folder as the dataset"
+        )
+    return Path(folder)

@@ -1,0 +1,83 @@
+"""Figures and tables of stored runs: certified accuracy by radius for scores, margins and labels. Needs no GPU.
+
+    python experiments/imagenet/figures.py runs/imagenet/sigma0.12 runs/imagenet/sigma0.25 --out results
+
+Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table.json`` for any runs, whatever their data.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from holdfast.cli.parsing import numbers
+from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
+from holdfast.report.figures import accuracy_figure, save_figure
+from holdfast.report.text import claim_title, headline, method_title, percent
+from holdfast.rounding import shortest
+from holdfast.runs.run import Run
+
+_RADII = "0,0.05,0.1,0.15,0.2,0.25,0.375,0.5"
+_SCORES = "0.1,0.3,0.5"
+_MARGINS = "0,0.1,0.3"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write everything anew."""
+    asked = _parser().parse_args(arguments)
+    runs = [Run.open(path) for path in asked.runs]
+    check_runs(runs)
+    radii = numbers(asked.radii, "--radii")
+    questions = {
+        "score": Question(radii, numbers(asked.score, "--score")),
+        "margin": Question(radii, numbers(asked.margin, "--margin")),
+        "label": Question(radii),
+    }
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for measure, question in questions.items():
+        having = [run for run in runs if measure in run.measures]
+        if having:
+            picture = asked.out / f"certified_accuracy_{measure}.png"
+            print(save_figure(accuracy_figure(having, measure, question), picture))
+    tables = {run: list(rows(run, questions)) for run in runs}
+    document = [{"run": headline(run), "rows": [asdict(row) for row in table]} for run, table in tables.items()]
+    for name, text in {"table.md": "\n".join(markdown(tables)), "table.json": json.dumps(document, indent=1)}.items():
+        (asked.out / name).write_text(text + "\n", encoding="utf-8")
+        print(asked.out / name)
+
+
+def rows(run: Run, questions: Mapping[str, Question]) -> Iterator[AccuracyRow]:
+    """The lines of a run's table: by measure, threshold and bound."""
+    for measure, question in questions.items():
+        found = [row for row in accuracy_rows(run, question) if row.measure == measure]
+        yield from sorted(found, key=lambda row: row.threshold or 0.0)
+
+
+def markdown(tables: Mapping[Run, Sequence[AccuracyRow]]) -> Iterator[str]:
+    """The lines of a page with a table for each run."""
+    yield "# Certified accuracy"
+    yield ""
+    yield "Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius, rounded down."
+    for run, table in tables.items():
+        radii = table[0].radii
+        yield from ("", f"## {run.path.name}", "", f"{headline(run)}.", "")
+        yield f"| certified | bound | {' | '.join(shortest(radius) for radius in radii)} |"
+        yield f"|---|---|{'---:|' * len(radii)}"
+        for row in table:
+            values = " | ".join(percent(value) for value in row.values)
+            yield f"| {claim_title(row)} | {method_title(row.method)} | {values} |"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of stored runs")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the figures and tables")
+    parser.add_argument("--radii", default=_RADII, help=f"default: {_RADII}")
+    parser.add_argument("--score", default=_SCORES, help=f"thresholds for scores; default: {_SCORES}")
+    parser.add_argument("--margin", default=_MARGINS, help=f"thresholds for margins; default: {_MARGINS}")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

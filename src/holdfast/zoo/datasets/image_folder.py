@@ -1,0 +1,145 @@
+"""Folders of image files, one folder a class: ImageNet's layout. Images are read when they are asked for."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.errors import DatasetError
+from holdfast.progress import OnDone, unseen
+
+SIZE = 224
+_SHORTER_SIDE = 256
+_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFolder:
+    """Files with labels, in the order of their paths; colour images of 224 x 224.
+
+    An image of another size is resized until its shorter side has 256 pixels, and its middle is cut out, as is usual for
+    ImageNet. The ball of a certificate is around the image after that.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    labels: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    label_names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of every image."""
+        return (3, SIZE, SIZE)
+
+    def image(self, position: int) -> NDArray[np.float32]:
+        """One image in [0, 1]."""
+        bytes_ = np.moveaxis(np.asarray(_read(self.paths[position])), -1, 0)
+        return np.ascontiguousarray(bytes_, dtype=np.float32) / np.float32(255.0)
+
+    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Several images in [0, 1]."""
+        return np.stack([self.image(int(position)) for position in positions])
+
+    def every(self, skip: int, at_most: int | None) -> "ImageFolder":
+        """Every ``skip``-th image from the first, ``at_most`` of them."""
+        kept = slice(None, None, skip)
+        limit = slice(None, at_most)
+        return replace(
+            self,
+            paths=self.paths[kept][limit],
+            labels=self.labels[kept][limit],
+            indices=self.indices[kept][limit],
+        )
+
+    def check(self, on_images: OnDone = unseen) -> None:
+        """Read every image once: that takes milliseconds each, and certifying one takes seconds."""
+        for path in self.paths:
+            _read(path)
+            on_images(1)
+
+
+def holds_images(folder: Path, split: str) -> bool:
+    """Whether a folder, or its part of that name, has folders of images in it."""
+    return _classes(folder, split) is not None
+
+
+def load_image_folder(folder: Path, split: str) -> ImageFolder:
+    """Read the names in ``folder/split/CLASS/*.jpg``, or in ``folder/CLASS/*.jpg``.
+
+    Classes are numbered in the order of their folders' names; where every name is a number, that is the class.
+    """
+    found = _classes(folder, split)
+    if found is None:
+        raise DatasetError(
+            f"{folder} holds no images for the split {split!r}: expected {split}/CLASS/*.jpg (or .png, ...), or CLASS/*.jpg"
+        )
+    names = sorted(path.name for path in found.iterdir() if _is_class(path))
+    numbered = all(name.isascii() and name.isdigit() for name in names)
+    numbers = [int(name) for name in names] if numbered else list(range(len(names)))
+    pairs = [
+        (path, number) for name, number in zip(names, numbers, strict=True) for path in sorted(_images(found / name))
+    ]
+    return ImageFolder(
+        _title(folder),
+        tuple(path for path, _ in pairs),
+        np.array([number for _, number in pairs], dtype=np.int64),
+        np.arange(len(pairs)),
+        () if numbered else tuple(names),
+    )
+
+
+def splits_of(folder: Path) -> tuple[str, ...]:
+    """The parts of a folder that have folders of images in them."""
+    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and _has_classes(path)))
+
+
+def _title(folder: Path) -> str:
+    """The dataset's name, also where the folder of one part of it was given."""
+    place = folder.resolve()
+    return place.parent.name if place.name in ("test", "train", "val") else place.name
+
+
+def _classes(folder: Path, split: str) -> Path | None:
+    """The folder whose folders are the classes."""
+    # ImageNet's test labels are secret: its validation images are what everyone tests on.
+    parts = [split, "val"] if split == "test" else [split]
+    return next((path for path in [*(folder / part for part in parts), folder] if _has_classes(path)), None)
+
+
+def _has_classes(folder: Path) -> bool:
+    return folder.is_dir() and any(any(_images(path)) for path in folder.iterdir() if _is_class(path))
+
+
+def _is_class(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+def _images(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")]
+
+
+def _read(path: Path) -> Image.Image:
+    """The image as the networks want it; whatever is wrong with the file, it is named."""
+    try:
+        with Image.open(path) as file:
+            return _cut(file.convert("RGB"))
+    except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
+        raise DatasetError(
+            f"{path} is not a readable image ({error}); copy it again, or take it out of the folder"
+        ) from error
+
+
+def _cut(image: Image.Image) -> Image.Image:
+    if image.size == (SIZE, SIZE):
+        return image
+    shorter = min(image.size)
+    width, height = (_SHORTER_SIDE * side // shorter for side in image.size)
+    left, top = round((width - SIZE) / 2), round((height - SIZE) / 2)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + SIZE, top + SIZE))
