@@ -158,8 +158,9 @@ def _draw(axes: "Axes", counts: Counts, run: Evaluation, measure: str, lines: Se
                 drawstyle="steps-pre",
                 linewidth=2.0 if line is OURS else 1.5,
             )
-            reach = max(reach, float(run.radii[values > 0].max(initial=0.0)))
-    axes.set_xlim(0.0, 1.1 * reach or 1.0)
+            if line.certified:
+                reach = max(reach, float(run.radii[values > 0].max(initial=0.0)))
+    axes.set_xlim(0.0, min(1.1 * reach, float(run.radii.max())) or 1.0)
     axes.set_xlabel("radius of the perturbation (l2)")
     axes.set_title(f"sigma = {shortest(run.sigma)}, n = {run.n:,}, alpha = {shortest(ALPHA)}", fontsize=10)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from experiments.paper.accuracy import Counts, write_accuracy
 from experiments.paper.evaluation import Evaluation
+from experiments.paper.margin import write_margin
 from experiments.paper.pictures import write_pictures
 from experiments.paper.scatter import write_scatter
 from experiments.paper.tables import write_tables
@@ -30,6 +31,7 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
         *write_tables(counts, out),
         *write_scatter(evaluations, out),
         *write_worst_case(out),
+        *write_margin(out),
     ]
     if data is not None:
         images = open_dataset(data, split="test")

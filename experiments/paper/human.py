@@ -68,6 +68,7 @@ class Study:
     sigma: float
     inputs: int
     right: int
+    resamples: int
     found: dict[str, Agreement]
 
 
@@ -108,7 +109,7 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
         if target.size > 2:
             kept = {name: values[chosen] for name, values in compared.items()}
             found[reading.key] = agreement(target, kept, reference=reference, resamples=resamples)
-    return Study(run.sigma, len(run), int(run.right.sum()), found)
+    return Study(run.sigma, len(run), int(run.right.sum()), resamples, found)
 
 
 def read_human(path: Path) -> Floats:
@@ -191,10 +192,11 @@ def as_markdown(studies: Sequence[Study]) -> str:
         "",
         "Written by `python -m experiments.paper.human`. Spearman's rank correlation of each quantity with people's confidence",
         "(CIFAR-10H: Peterson, Battleday, Griffiths and Russakovsky 2019; CC BY-NC-SA 4.0), with 95% percentile intervals from",
-        f"{RESAMPLES:,} bootstrap resamples of the inputs (seed {SEED}), and differences to plain softmax on the same resamples. Every quantity is about",
-        "the class that the smoothed classifier predicts: plain softmax is the network's own probability for it without noise, the others",
-        f"are Holdfast's default bounds, each alone at alpha = {shortest(ALPHA)}. Many people agree completely on most images: ties share",
-        "their average rank. Intervals are for one comparison each; nothing is corrected for making several.",
+        f"{studies[0].resamples:,} bootstrap resamples of the inputs (seed {SEED}), and differences to plain softmax on the same",
+        "resamples. Every quantity is about the class that the smoothed classifier predicts: plain softmax is the network's own",
+        "probability for it without noise, the others are Holdfast's default bounds, each alone at",
+        f"alpha = {shortest(ALPHA)}. On many images all people agree: ties share their average rank. Intervals are for one comparison",
+        "each; nothing is corrected for making several.",
     ]
     for each in studies:
         lines += ["", f"## sigma = {shortest(each.sigma)} ({each.inputs} inputs, {each.right} predicted rightly)"]
@@ -212,7 +214,6 @@ def as_markdown(studies: Sequence[Study]) -> str:
 def as_json(studies: Sequence[Study]) -> dict[str, Any]:
     """The numbers, unrounded."""
     return {
-        "resamples": RESAMPLES,
         "seed": SEED,
         "readings": {reading.key: reading.says for reading in READINGS},
         "runs": [_known(asdict(each)) for each in studies],

@@ -35,7 +35,7 @@ def scatter_figure(runs: Sequence[Evaluation]) -> "Figure":
             axes.set_title(f"sigma = {shortest(run.sigma)}; rank correlation {rho}", fontsize=10)
             axes.set_xlabel("certified radius of the label (l2)")
             axes.set_xlim(left=-0.02 * float(radius.max() or 1.0))
-            axes.set_ylim(0.0, 1.0)
+            axes.set_ylim(0.0, 1.02)
         panels[0].set_ylabel("certified average score at the input")
         handles, names = panels[0].get_legend_handles_labels()
         title = f"the predicted class is (n = {runs[0].n:,}, alpha = {shortest(ALPHA)} each):"
