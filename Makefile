@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs paper clean
 
 demo: $(READY)
 	$(BIN)/holdfast demo
@@ -25,6 +25,13 @@ bench: $(READY)
 # Regenerates docs/commands.md, which a test compares with the commands themselves.
 docs: $(READY)
 	$(BIN)/python docs/write_commands.py
+
+# Draws the paper's figures again from the committed runs, without a GPU. CIFAR10=... adds the picture grids.
+PAPER_RUNS = $(sort $(dir $(wildcard experiments/paper/runs/*/run.json)))
+HUMAN ?= ../shared/data/cifar10h/cifar10h-probs.npy
+paper: $(READY)
+	$(BIN)/python -m experiments.paper.figures --runs $(PAPER_RUNS) $(if $(CIFAR10),--data $(CIFAR10))
+	$(if $(wildcard $(HUMAN)),$(BIN)/python -m experiments.paper.human --runs $(PAPER_RUNS) --human $(HUMAN),@echo "no $(HUMAN): the human study is left as it is")
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer, this is " + sys.version)'

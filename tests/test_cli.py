@@ -107,6 +107,18 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
     assert run(["report", str(tmp_path / "p"), "--radii", "0.1"]) == hf.InvalidArgument.exit_code
 
 
+def test_compact_writes_a_copy_that_reports(
+    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = tmp_path / "small"
+    assert run(["compact", str(certified), "--bins", "1024", "--out", str(small)]) == 0
+    assert "7 certificates" in capsys.readouterr().out
+    assert run(["report", str(small), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["inputs"] == 7
+    assert run(["compact", str(certified), "--out", str(small)]) == hf.RunError.exit_code
+    assert run(["compact", str(certified), "--bins", "1000", "--out", str(small / "x")]) == hf.InvalidArgument.exit_code
+
+
 @pytest.mark.slow
 def test_train_then_certify_then_train_again_gives_the_same_weights(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

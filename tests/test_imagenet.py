@@ -1,6 +1,6 @@
 """ImageNet: its networks, other people's weights for them, and folders of images."""
 
-import importlib.util
+import importlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -386,13 +386,7 @@ def test_a_folder_with_fewer_classes_than_the_network_is_pointed_out(
 
 def experiment(name: str) -> Any:
     """A script of experiments/imagenet."""
-    path = Path(__file__).resolve().parents[1] / "experiments" / "imagenet" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"imagenet_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(f"experiments.imagenet.{name}")
 
 
 def test_the_experiment_runs_from_images_to_tables(

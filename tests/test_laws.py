@@ -144,3 +144,35 @@ def test_a_histogram_gives_nearly_the_samples_bound_and_never_a_better_one(value
     assert (sketch.upper(RADII) >= exact.upper(RADII) - 1e-11).all()
     assert sketch.lower(RADII) == pytest.approx(exact.lower(RADII), abs=1.1e-4)
     assert sketch.upper(RADII) == pytest.approx(exact.upper(RADII), abs=1.1e-4)
+
+
+# Among equal-count thresholds (the "-20") ties bring a larger count to a threshold, and coarser bins bring ties.
+nested = st.sampled_from([method for name, method in METHODS.items() if not name.endswith("-20")])
+
+
+@given(scores, nested, st.sampled_from([2, 8, 64, 1024, 8192]))
+def test_a_coarser_histogram_is_the_one_of_the_samples_and_only_loosens_bounds(
+    values: Floats, method: hf.Method, bins: int
+) -> None:
+    samples = hf.ScoreSamples(values, sigma=0.5)
+    fine, coarse = samples.histogram(), samples.histogram().coarser(bins)
+    assert coarse == samples.histogram(bins)
+    assert coarse == fine.coarser(2 * bins).coarser(bins)
+    assert coarse.n == fine.n
+    before, after = (hf.bound(each, alpha=0.05, method=method, sides="both") for each in (fine, coarse))
+    assert (after.lower(RADII) <= before.lower(RADII) + 1e-11).all()
+    assert (after.upper(RADII) >= before.upper(RADII) - 1e-11).all()
+
+
+@given(scores, st.floats(-2, 2))
+def test_margins_coarsen_like_scores(values: Floats, shift: float) -> None:
+    margins = hf.ScoreSamples(np.clip(2 * values - 1 + shift, -1, 1), support=(-1.0, 1.0), sigma=0.5)
+    assert margins.histogram().coarser(2048) == margins.histogram(2048)
+
+
+@pytest.mark.parametrize("bins", [0, 1, 3, 1000, 16_385, 32_768])
+def test_a_grid_that_does_not_nest_is_refused(bins: int) -> None:
+    with pytest.raises(hf.InvalidArgument, match="bins"):
+        hf.ScoreSamples(np.array([0.5]), sigma=0.5).histogram().coarser(bins)
+    with pytest.raises(hf.InvalidArgument, match="a half, a quarter"):
+        hf.ScoreSamples(np.array([0.5]), sigma=0.5).histogram(12).coarser(4)

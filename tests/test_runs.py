@@ -14,6 +14,7 @@ import torch
 
 import holdfast as hf
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.compact import compact_run
 from holdfast.runs.execute import Plan, execute
 from holdfast.runs.exports import export_log
 from holdfast.runs.folder import RunFolder
@@ -321,3 +322,45 @@ def test_a_log_with_impossible_numbers_is_refused(tmp_path: Path, row: str, comp
     path.write_text(f"idx\tlabel\tpredict\tradius\tcorrect\ttime\n{row}\n")
     with pytest.raises(hf.RunError, match=complaint):
         import_log(path, tmp_path / "run")
+
+
+def test_a_compact_copy_is_smaller_and_claims_no_more(tmp_path: Path) -> None:
+    source = execute(
+        SmoothedClassifier(small_net(12), SIGMA),
+        Plan(labelled(), Settings(n=3_000, sides="both"), tmp_path / "a", seed=3),
+    )
+    copy = compact_run(source, tmp_path / "b", bins=512)
+    again = hf.Run.open(tmp_path / "b")
+    assert isinstance(again, CertifiedRun)
+    assert [entry.certificate for entry in again] == [entry.certificate for entry in copy]
+    assert again.config["compacted"] == {"bins": 512, "from_bins": [16_384]}
+    assert {**again.config, "compacted": None} == {**source.config, "compacted": None}
+    radii = np.array([0.0, 0.1, 0.3])
+    for before, after in zip(source, again, strict=True):
+        assert (before.index, before.label) == (after.index, after.label)
+        assert before.certificate.label_radius == after.certificate.label_radius
+        for name, curve in before.certificate.curves.items():
+            looser = after.certificate.curves[name]
+            assert (looser.lower(radii) <= curve.lower(radii)).all()
+            assert (looser.upper(radii) >= curve.upper(radii)).all()
+            assert looser.lower(radii) == pytest.approx(curve.lower(radii), abs=2 * np.pi / (2 * 512))
+
+    def size(path: Path) -> int:
+        return sum(file.stat().st_size for file in (path / "certificates").iterdir())
+
+    assert size(copy.path) < 0.6 * size(source.path)
+    with pytest.raises(hf.RunError, match="exists already"):
+        compact_run(source, tmp_path / "b")
+
+
+def test_what_has_no_histograms_is_not_compacted(run: CertifiedRun, tmp_path: Path) -> None:
+    write_log(tmp_path / "label_sigma0.20.tsv", export_log(run, "label"))
+    log = import_log(tmp_path / "label_sigma0.20.tsv", tmp_path / "imported")
+    with pytest.raises(hf.InvalidArgument, match="holds no histograms"):
+        compact_run(log, tmp_path / "c")
+    RunFolder.create(tmp_path / "empty", {**run.config, "status": "interrupted"})
+    with pytest.raises(hf.InvalidArgument, match="nothing to compact"):
+        compact_run(hf.Run.open(tmp_path / "empty"), tmp_path / "c")
+    with pytest.raises(hf.InvalidArgument, match="a half, a quarter"):
+        compact_run(run, tmp_path / "c", bins=1_000)
+    assert not (tmp_path / "c").exists()

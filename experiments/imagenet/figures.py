@@ -1,6 +1,6 @@
 """Figures and tables of stored runs: certified accuracy by radius for scores, margins and labels. Needs no GPU.
 
-    python experiments/imagenet/figures.py runs/imagenet/sigma0.12 runs/imagenet/sigma0.25 --out results
+    python -m experiments.imagenet.figures runs/imagenet/sigma0.12 runs/imagenet/sigma0.25 --out results
 
 Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table.json`` for any runs, whatever their data.
 """

@@ -1,6 +1,6 @@
 """Certify ImageNet validation images with EfficientNet-Lite0: one stored run for each sigma.
 
-    python experiments/imagenet/run.py --data FOLDER --out runs/imagenet
+    python -m experiments.imagenet.run --data FOLDER --out runs/imagenet
 
 Every run is one ``holdfast certify``, and its command is printed. A run that is complete already is left as it is, so
 the command can be given again after an interruption (an unfinished run must be moved away first).

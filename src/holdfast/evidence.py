@@ -71,6 +71,10 @@ class Evidence:
             self.n + other.n, self.votes + other.votes, self.score + other.score, self.margin + other.margin
         )
 
+    def coarser(self, bins: int) -> "Evidence":
+        """The same copies with their scores counted on a coarser grid: still valid, smaller, a little looser."""
+        return Evidence(self.n, self.votes, self.score.coarser(bins), self.margin.coarser(bins))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         return {"n": self.n, "votes": self.votes, "score": self.score.to_dict(), "margin": self.margin.to_dict()}

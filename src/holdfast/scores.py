@@ -207,6 +207,26 @@ class ScoreHistogram(Scores):
             "use ScoreSamples, or a band: CDF(band=BerkJones())"
         )
 
+    def coarser(self, bins: int) -> "ScoreHistogram":
+        """The same samples counted on a grid with fewer bins, to store less.
+
+        Guarantee:
+            Every edge of the coarser grid is one of this grid, so what is counted is exactly what counting the samples
+            there would have given: bounds stay valid, and can only become looser (except for bands at a few equal-count
+            thresholds, where new ties may also help).
+        Requires:
+            ``bins`` that divide this grid's by a power of two: grids that do not nest would move samples.
+        """
+        check_count("bins", bins, at_least=2)
+        fine, coarse = self.grid, Grid(self.support, bins)
+        factor, rest = divmod(fine.bins, bins)
+        if rest or factor & (factor - 1) or not np.array_equal(fine.edges[::factor], coarse.edges):
+            raise InvalidArgument(
+                f"a histogram of {fine.bins} bins can be counted on a half, a quarter, an eighth, ... of them, got {bins}"
+            )
+        starts = np.arange(0, fine.size, factor)
+        return ScoreHistogram(np.add.reduceat(self.counts, starts), support=self.support, sigma=self.sigma)
+
     def __add__(self, other: "ScoreHistogram") -> "ScoreHistogram":
         mine, theirs = (self.support, self.sigma, self.counts.size), (other.support, other.sigma, other.counts.size)
         if mine != theirs:

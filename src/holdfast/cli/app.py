@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from holdfast.cli.certify import certify
+from holdfast.cli.compact import compact
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
@@ -74,6 +75,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "import": import_command,
     "export": export,
+    "compact": compact,
     "train": train,
     "doctor": doctor,
 }

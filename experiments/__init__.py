@@ -1,0 +1,1 @@
+"""Experiments: what Holdfast measures, drawn from stored runs."""

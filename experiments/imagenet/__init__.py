@@ -1,0 +1,1 @@
+"""ImageNet, end to end."""

@@ -1,0 +1,28 @@
+"""The best possible baseline of the paper's appendix: Theorem 1 with the empirical mean in place of a bound on it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+import holdfast as hf
+from holdfast.bounds.neyman_pearson import least_probability
+
+
+def empirical_mean(scores: hf.ScoreHistogram) -> float:
+    """The mean of the samples, each counted as the upper end of its bin: never below the samples' own mean."""
+    a, b = scores.support
+    return (a + b) - scores.from_above().mean
+
+
+def best_possible(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``a + (b - a) Phi(Phi^-1((e - a) / (b - a)) - R / sigma)`` with e the empirical mean. Not a certificate.
+
+    The naive bound increases with the lower bound on the mean that it is given, and no useful lower bound is above the
+    empirical mean: whatever inequality replaces Hoeffding's, the naive certificate stays below this line.
+
+    Source:
+        Kumar et al. 2020, appendix C and inequality (1). Stored samples have been rounded to a grid; they count as
+        the upper ends of their bins here, so that the grid never makes the rival look worse than it is.
+    """
+    a, b = scores.support
+    share = (empirical_mean(scores) - a) / (b - a)
+    return a + (b - a) * least_probability(np.clip(share, 0.0, 1.0), radii / scores.sigma)

@@ -1,0 +1,158 @@
+"""A stored run in the paper's setting: each claim alone at alpha = 0.001, and how many inputs each bound certifies."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import holdfast as hf
+from experiments.paper.baseline import best_possible
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.store import Entry
+
+Floats = NDArray[np.float64]
+
+ALPHA = 0.001
+RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
+"""From one half (or zero) upwards, a certified score (or margin) also says that the class is the prediction."""
+
+CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to bound the average score at every radius, as a line of a figure."""
+
+    key: str
+    title: str
+    certified: bool
+    lower: Callable[[hf.ScoreHistogram, Floats], Floats]
+
+
+def _line(key: str, title: str, method: hf.Method) -> Line:
+    def lower(scores: hf.ScoreHistogram, radii: Floats) -> Floats:
+        return hf.bound(scores, alpha=ALPHA, method=method).lower(radii)
+
+    return Line(key, title, method.guaranteed, lower)
+
+
+OURS = _line("holdfast", "Holdfast's default (CDF, Berk-Jones)", hf.CDF(hf.BerkJones()))
+PAPER = _line("cdf_dkw", "the paper's CDF bound (DKW)", hf.CDF(hf.DKW()))
+NAIVE = _line("naive_hoeffding", "the paper's naive bound (Hoeffding)", hf.Naive(hf.Hoeffding()))
+LIMIT = _line("infinite_samples", "infinitely many samples (not certified)", hf.CDF(hf.Empirical()))
+BASELINE = Line("best_baseline", "best possible naive bound (not certified)", certified=False, lower=best_possible)
+LINES = (OURS, PAPER, NAIVE, BASELINE, LIMIT)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one input came to: the paper's two notions of confidence side by side."""
+
+    index: int
+    label: int
+    predicted: int
+    label_radius: float
+    score: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the predicted class is the label."""
+        return self.predicted == self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A run of certificates, bounded again as the paper does: one claim, all of alpha = 0.001.
+
+    The run's own certificates share alpha among their claims; the stored counts answer for any alpha.
+    """
+
+    run: CertifiedRun
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Evaluation":
+        """A run's folder; it must hold finished certificates with score and margin."""
+        run = hf.Run.open(path)
+        if not isinstance(run, CertifiedRun):
+            raise hf.RunError(
+                f"{path} is an imported log; the figures need a run of 'holdfast certify', with its counts"
+            )
+        if len(run) == 0:
+            raise hf.RunError(f"{path} holds no finished certificates; certify some inputs first")
+        return cls(run)
+
+    def __len__(self) -> int:
+        return len(self.run.entries)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise."""
+        return self.entries[0].certificate.sigma
+
+    @property
+    def n(self) -> int:
+        """Noisy copies an input."""
+        return self.entries[0].certificate.n
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All inputs, in the order of their index."""
+        return self.run.entries
+
+    @property
+    def radii(self) -> Floats:
+        """Where figures are drawn: every twentieth of sigma up to four, and the radii of the tables."""
+        steps = np.arange(81) * self.sigma / 20
+        return np.unique(np.round(np.concatenate([steps, RADII]), 9))
+
+    @cached_property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether the predicted class is the label; whether it is certified, the threshold decides."""
+        return np.array([answer.right for answer in self.answers])
+
+    @cached_property
+    def answers(self) -> tuple[Answer, ...]:
+        """Label radius and certified average score at the input, each alone at alpha = 0.001."""
+        scores = self.lower("score", OURS, np.array([0.0]))[:, 0]
+        return tuple(
+            Answer(entry.index, entry.label, entry.certificate.predicted, label_radius(entry), float(score))
+            for entry, score in zip(self.entries, scores, strict=True)
+        )
+
+    def lower(self, measure: str, line: Line, radii: Floats) -> Floats:
+        """Lower bounds, shape (inputs, radii)."""
+        return np.array([line.lower(histogram(entry, measure), radii) for entry in self.entries])
+
+    def counts(self, measure: str, line: Line, radii: Floats) -> NDArray[np.int64]:
+        """How many inputs are right and certified strictly above each threshold; shape (thresholds, radii)."""
+        lower = self.lower(measure, line, radii)
+        above = lower[None] > np.array(THRESHOLDS[measure])[:, None, None]
+        return np.asarray((self.right[None, :, None] & above).sum(axis=1), dtype=np.int64)
+
+    def label_counts(self, radii: Floats) -> NDArray[np.int64]:
+        """How many inputs are right with a certified label radius of at least each radius, as Cohen et al. count."""
+        certified = [
+            entry.certificate.recompute(alpha=ALPHA, claims=("label",)).label.certified for entry in self.entries
+        ]
+        reached = np.array([answer.label_radius for answer in self.answers])[:, None] >= radii
+        return np.asarray(((self.right & certified)[:, None] & reached).sum(axis=0), dtype=np.int64)
+
+    def name_of(self, label: int) -> str:
+        """A class's name: the run's own, or CIFAR-10's."""
+        names: Sequence[str] = self.run.config.get("label_names") or CIFAR10_NAMES
+        return names[label] if label < len(names) else str(label)
+
+
+def histogram(entry: Entry, measure: str) -> hf.ScoreHistogram:
+    """The stored counts of a measure."""
+    evidence = entry.certificate.evidence
+    return evidence.score if measure == "score" else evidence.margin
+
+
+def label_radius(entry: Entry) -> float:
+    """Cohen et al.'s radius with all of alpha; zero where the label is not certified."""
+    return entry.certificate.recompute(alpha=ALPHA, claims=("label",)).label_radius

@@ -1,0 +1,42 @@
+"""A smaller copy of a run: the same certificates with their scores counted on a coarser grid."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.errors import InvalidArgument, RunError
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import Run
+from holdfast.runs.store import Entry, bytes_per_entry, write_part
+
+COMPACT_BINS = 2_048
+
+
+def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> CertifiedRun:
+    """Write ``source`` again with ``bins`` bins a histogram, to keep or to send; the source is left as it is.
+
+    Guarantee:
+        The copy's certificates are valid as they stand, for the same samples and the same alpha: lower bounds are at most
+        those of the source, upper bounds at least, and votes and label radii are equal.
+    """
+    if not isinstance(source, CertifiedRun):
+        raise InvalidArgument(
+            f"{source.path} is an imported log, which holds no histograms; there is nothing to compact"
+        )
+    if len(source) == 0:
+        raise InvalidArgument(f"{source.path} holds no finished certificates yet; there is nothing to compact")
+    if source.config.get("status", "complete") == "running":
+        raise RunError(f"{source.path} is still being certified; compact it when it is complete")
+    finer = sorted({entry.certificate.evidence.score.grid.bins for entry in source})
+    entries = [
+        Entry(
+            entry.index,
+            entry.label,
+            replace(entry.certificate, evidence=entry.certificate.evidence.coarser(bins)),
+        )
+        for entry in source
+    ]
+    RunFolder.refuse(out, bytes_needed=bytes_per_entry(bins) * len(entries))
+    folder = RunFolder.create(out, {**source.config, "compacted": {"bins": bins, "from_bins": finer}})
+    write_part(folder, 0, entries)
+    return CertifiedRun(folder)

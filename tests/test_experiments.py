@@ -1,0 +1,374 @@
+"""The paper's experiments: drawn end to end from small made-up runs, and their formulas against independent ones."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+import torch
+import typer
+from numpy.typing import NDArray
+from scipy.stats import norm, spearmanr
+
+import holdfast as hf
+from experiments.paper import figures, human, reproduce
+from experiments.paper.agreement import agreement, spearman
+from experiments.paper.baseline import best_possible
+from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
+from experiments.paper.pictures import choose
+from experiments.paper.published import LABEL, SCORE
+from experiments.paper.softmax import PlainSoftmax, plain_softmax
+from experiments.paper.worst_case import STEPS, WorstCase, naive_of
+from holdfast.cli.app import app
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.imported import import_log
+from holdfast.runs.store import Entry, write_part
+from networks import images, small_net
+
+Floats = NDArray[np.float64]
+INPUTS, N = 24, 500
+
+
+def made_up_run(path: Path, sigma: float) -> Path:
+    """Scores between hopeless and certain, one in five predicted wrongly."""
+    rng = np.random.default_rng(int(100 * sigma))
+    provenance = hf.Provenance(1, 0, "none", "none", "cpu", "float32", "0", seconds=0.0)
+    entries = []
+    for k in range(INPUTS):
+        score = norm.cdf(rng.normal(0.25 * k - 1.5, 0.7, N))
+        margin = np.clip(2 * score - 1 + 0.05, -1, 1)
+        evidence = hf.Evidence(
+            N,
+            int((margin > 0).sum()),
+            hf.ScoreSamples(score, sigma=sigma).histogram(),
+            hf.ScoreSamples(margin, support=(-1.0, 1.0), sigma=sigma).histogram(),
+        )
+        claims = ("label", "score", "margin")
+        certificate = hf.Certificate(k % 10, 50, 0.001, claims, "lower", hf.CDF(), evidence, provenance)
+        entries.append(Entry(20 * k, (k + (k % 5 == 4)) % 10, certificate))
+    config = {
+        "kind": "certified",
+        "status": "complete",
+        "sigma": sigma,
+        "n": N,
+        "n0": 50,
+        "alpha": 0.001,
+        "claims": ["label", "score", "margin"],
+        "sides": "lower",
+        "method": "cdf-berk-jones",
+        "provenance": provenance.to_dict(),
+    }
+    write_part(RunFolder.create(path, config), 0, entries)
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return [made_up_run(folder / f"cifar10-sigma{sigma:.2f}", sigma) for sigma in (0.25, 0.5)]
+
+
+@pytest.fixture(scope="module")
+def drawn(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (20 * INPUTS, 3, 32, 32), dtype=np.uint8)
+    np.savez(folder / "cifar10.npz", test_images=pictures, test_labels=np.arange(20 * INPUTS) % 10)
+    arguments = ["--runs", *map(str, runs), "--data", str(folder / "cifar10.npz"), "--out", str(folder / "results")]
+    assert figures.main(arguments) == 0
+    return folder / "results"
+
+
+def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
+    pictures = {
+        *("certified_accuracy_score.png", "certified_accuracy_margin.png", "certified_accuracy_label.png"),
+        *("best_baseline.png", "score_against_radius.png", "worst_case.png", "margin.png"),
+        *("pictures_sigma0.25.png", "pictures_sigma0.50.png"),
+    }
+    numbers = {
+        *("certified_accuracy.csv", "score_against_radius.csv", "worst_case.json", "tables.md"),
+        *("pictures_sigma0.25.json", "pictures_sigma0.50.json"),
+    }
+    assert {path.name for path in drawn.iterdir()} == pictures | numbers
+    for name in pictures:
+        content = (drawn / name).read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert 5_000 < len(content) < 250_000 if "pictures" in name else 5_000 < len(content) < 150_000
+
+
+def test_the_numbers_behind_the_figures_are_counts_of_certificates_at_the_papers_alpha(
+    drawn: Path, runs: list[Path]
+) -> None:
+    with (drawn / "certified_accuracy.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    methods = {
+        "holdfast": hf.CDF(),
+        "cdf_dkw": hf.CDF(hf.DKW()),
+        "naive_hoeffding": hf.Naive(),
+        "infinite_samples": hf.CDF(hf.Empirical()),
+    }
+    opened = {0.25: Evaluation.open(runs[0]), 0.5: Evaluation.open(runs[1])}
+    picked = [row for row in rows if row["measure"] != "label"][::97]
+    assert len(picked) > 8
+    for row in picked:
+        for key, method in methods.items():
+            counted = 0
+            for entry in opened[float(row["sigma"])].entries:
+                alone = entry.certificate.recompute(alpha=0.001, claims=(row["measure"],), method=method)
+                lower = alone.curves[row["measure"]].lower(float(row["radius"]))
+                counted += alone.predicted == entry.label and lower > float(row["threshold"])
+            assert int(row[key]) == counted
+    for row in [row for row in rows if row["measure"] == "label"][::30]:
+        counted = 0
+        for entry in opened[float(row["sigma"])].entries:
+            label = entry.certificate.recompute(alpha=0.001, claims=("label",)).label
+            counted += (
+                label.certified and entry.certificate.predicted == entry.label and label.radius >= float(row["radius"])
+            )
+        assert int(row["votes"]) == counted
+
+
+def test_the_tables_have_our_numbers_beside_the_published_ones(drawn: Path) -> None:
+    text = (drawn / "tables.md").read_text()
+    assert "alone at alpha = 0.001" in text
+    assert (
+        "| score > 0.5 | the paper's CDF bound (DKW), published | 0.708 | 0.542 | 0.336 | 0.000 | 0.000 | 0.000 |"
+        in text
+    )
+    assert "| label | votes, published | 0.652 | 0.546 | 0.414 | 0.320 | 0.234 | 0.152 |" in text
+    with (drawn / "certified_accuracy.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["sigma"], row["measure"]) == ("0.5", "margin")]
+    counts = [
+        int(row["holdfast"])
+        for radius in RADII
+        for row in rows
+        if (float(row["threshold"]), float(row["radius"])) == (0.3, radius)
+    ]
+    shares = " | ".join(f"0.{1000 * count // INPUTS:03d}" for count in counts)
+    assert f"| margin > 0.3 | Holdfast's default (CDF, Berk-Jones) | {shares} |" in text.split("## sigma = 0.5")[1]
+    assert counts[0] > counts[-1]
+
+
+def test_without_images_the_picture_grids_are_skipped_with_a_note(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert figures.main(["--runs", str(runs[0]), "--out", str(tmp_path)]) == 0
+    assert "picture grids were skipped" in capsys.readouterr().err
+    assert not list(tmp_path.glob("pictures*"))
+
+
+def test_what_is_not_a_run_with_counts_is_refused(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert figures.main(["--runs", str(tmp_path), "--out", str(tmp_path / "out")]) == hf.RunError.exit_code
+    assert figures.main(["--runs", str(runs[0]), str(runs[0]), "--out", str(tmp_path / "out")]) != 0
+    assert "same sigma" in capsys.readouterr().err
+    log = tmp_path / "label_sigma0.25.tsv"
+    log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t1\n")
+    import_log(log, tmp_path / "log")
+    assert figures.main(["--runs", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == hf.RunError.exit_code
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("support", [(0.0, 1.0), (-1.0, 1.0)])
+def test_the_best_possible_baseline_is_theorem_1_at_the_sample_mean(support: tuple[float, float]) -> None:
+    a, b = support
+    values = a + (b - a) * np.random.default_rng(1).beta(5, 2, 3_000)
+    samples = hf.ScoreSamples(values, support=support, sigma=0.5)
+    radii = np.array([0.0, 0.2, 0.5, 1.3])
+    normal = NormalDist()
+    expected = [
+        b * normal.cdf(normal.inv_cdf((values.mean() - a) / (b - a)) - radius / 0.5)
+        + a * (1 - normal.cdf(normal.inv_cdf((values.mean() - a) / (b - a)) - radius / 0.5))
+        for radius in radii
+    ]
+    fine, coarse = (best_possible(samples.histogram(bins), radii) for bins in (16_384, 2_048))
+    assert fine == pytest.approx(expected, abs=3e-4)
+    # The grid may only flatter the rival: never below the line of the samples themselves.
+    assert (fine >= np.array(expected)).all()
+    assert (coarse >= fine).all()
+    for mean in (hf.Hoeffding(), hf.EmpiricalBernstein(), hf.Betting()):
+        assert (hf.bound(samples, alpha=0.001, method=hf.Naive(mean)).lower(radii) < expected).all()
+
+
+@pytest.mark.parametrize("case", [STEPS, naive_of(STEPS), WorstCase((0.3, 0.9), (1 - 1e-9, 0.2), least=-1.0)])
+def test_the_worst_cases_average_is_its_integral(case: WorstCase) -> None:
+    position = np.linspace(-9, 12, 500_001)
+    for r in (0.0, 0.7, 1.0, 2.5):
+        integral = np.sum(case.score(position) * norm.pdf(position, loc=r)) * (position[1] - position[0])
+        assert float(case.average(np.array(r))) == pytest.approx(integral, abs=3e-5)
+
+
+def test_the_worst_case_reaches_theorem_2_at_its_own_distribution() -> None:
+    shares = -np.diff([1.0, *STEPS.reached, 0.0])
+    values = np.repeat([0.0, *STEPS.levels], np.round(100 * shares).astype(int))
+    assert values.size == 100
+    sample = hf.ScoreSamples(values, sigma=0.25)
+    r = np.array([0.0, 0.5, 1.0, 2.0])
+    assert hf.bound(sample, alpha=0.1, method=hf.CDF(hf.Empirical())).lower(0.25 * r) == pytest.approx(STEPS.average(r))
+    naive = hf.bound(sample, alpha=0.1, method=hf.Naive(hf.EmpiricalMean())).lower(0.25 * r)
+    assert naive == pytest.approx(naive_of(STEPS).average(r))
+
+
+def test_no_other_score_with_the_same_distribution_falls_as_low() -> None:
+    rng = np.random.default_rng(2)
+    # Cells of equal probability around x: any rearrangement of their scores has the same distribution there.
+    edges = norm.ppf(np.linspace(0, 1, 101))
+    scores = STEPS.score(norm.ppf((np.arange(100) + 0.5) / 100))
+    assert float(scores.mean()) == pytest.approx(float(STEPS.average(np.array(0.0))))
+    for r in (0.3, 1.0, 2.0):
+        moved = np.diff(norm.cdf(edges - r))
+        least = float(STEPS.average(np.array(r)))
+        assert float(scores @ moved) == pytest.approx(least)
+        assert all(float(rng.permutation(scores) @ moved) > least for _ in range(20))
+
+
+def test_published_numbers_are_those_of_the_logs(published: Path, tmp_path: Path) -> None:
+    for sigma in (0.25, 0.5):
+        log = published / "cdf-smoothing" / f"cifar10_pred_score_sigma{sigma:.2f}.tsv"
+        run = import_log(log, tmp_path / f"score{sigma}")
+        for key, method in ((PAPER.key, "cdf-dkw"), (NAIVE.key, "naive-hoeffding")):
+            for threshold in (0.5, 0.7, 0.9):
+                found = run.certified_accuracy("score", radii=RADII, thresholds=[threshold], method=method)
+                assert SCORE[sigma, key, threshold] == tuple(found[0].tolist())
+        label = import_log(published / "cohen" / f"cifar10_sigma{sigma:.2f}.tsv", tmp_path / f"label{sigma}")
+        assert LABEL[sigma] == tuple(label.certified_accuracy("label", radii=RADII)[0].tolist())
+
+
+def test_pictures_follow_the_papers_cut_offs_where_enough_inputs_meet_them() -> None:
+    plain = [Answer(k, 0, 0, 0.01 * k, 0.008 * k) for k in range(100)]
+    odd = [Answer(100 + k, 0, 0, 0.1, 0.9) for k in range(6)]
+    confident, doubtful = choose([*plain, *odd])
+    assert {answer.index for answer in confident.answers} == set(range(100, 106))
+    assert confident.meeting == 6
+    assert "shown" not in confident.rule
+    assert doubtful.meeting == 0
+    assert "ranks that differ most" in doubtful.rule
+    assert len(doubtful.answers) == 8
+    assert all(answer.index < 100 for answer in doubtful.answers)
+
+
+def correlated(rng: np.random.Generator, count: int, rho: float) -> tuple[Floats, Floats]:
+    """Two samples with Spearman's correlation ``(6 / pi) arcsin(rho / 2)``; monotone maps do not change it."""
+    x, z = rng.normal(size=(2, count))
+    return np.exp(x), norm.cdf(rho * x + np.sqrt(1 - rho**2) * z)
+
+
+def test_rank_correlation_is_scipys_ties_included() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 5, (2, 40)).astype(np.float64)
+    assert float(spearman(x, y)) == pytest.approx(spearmanr(x, y).statistic)
+    assert np.isnan(spearman(np.ones(4), y[:4]))
+
+
+def test_the_interval_covers_the_true_rank_correlation_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    truth = 6 / np.pi * np.arcsin(0.6 / 2)
+    covered = 0
+    for seed in range(200):
+        x, y = correlated(rng, 100, 0.6)
+        found = agreement(y, {"x": x}, reference=None, resamples=200, seed=seed).rho["x"]
+        covered += found.low <= truth <= found.high
+    # 95% in the limit; at 100 inputs the percentile interval is a little short. 4 sd of 200 draws are 0.06.
+    assert 0.88 <= covered / 200 <= 1.0
+
+
+def test_a_closer_quantity_is_found_closer_and_an_equal_one_is_not() -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.normal(size=400)
+    near, far = truth + 0.5 * rng.normal(size=400), truth + 3 * rng.normal(size=400)
+    found = agreement(truth, {"far": far, "near": near, "same": 2 * far + 1}, reference="far", resamples=500)
+    assert found.less_reference["near"].low > 0
+    assert found.less_reference["same"].estimate == 0
+    assert not found.less_reference["same"].excludes_zero
+    again = agreement(truth, {"far": far, "near": near, "same": 2 * far + 1}, reference="far", resamples=500)
+    assert found == again
+
+
+def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: Path) -> None:
+    opened = Evaluation.open(runs[0])
+    score = np.array([answer.score for answer in opened.answers])
+    shares = np.full((20 * INPUTS, 10), 0.0)
+    for answer, value in zip(opened.answers, score, strict=True):
+        shares[answer.index] = (1 - value) / 9
+        shares[answer.index, answer.predicted] = value
+    shares[shares.sum(axis=1) == 0] = 0.1
+    np.save(tmp_path / "human.npy", shares)
+    human_shares = human.read_human(tmp_path / "human.npy")
+    alone = human.study(opened, human_shares, resamples=100)
+    assert alone.found["all_predicted"].rho["smoothed score at the input"].estimate == pytest.approx(1.0)
+    assert alone.found["right_answers"].inputs == int(opened.right.sum()) < INPUTS
+    assert "was not stored" in " ".join(human.in_words(alone, human.ANSWER))
+
+    rows = np.full((INPUTS, 10), 0.1, dtype=np.float32)
+    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(runs[0] / "softmax.npz")
+    flat = human.study(Evaluation.open(runs[0]), human_shares, resamples=100)
+    written = human.write_study([flat], tmp_path / "out")
+    assert {path.name for path in written} == {"human.png", "human.md", "human.json"}
+    numbers = json.loads((tmp_path / "out" / "human.json").read_text())
+    assert numbers["runs"][0]["found"]["all_predicted"]["rho"]["plain softmax"]["estimate"] is None
+    assert "| plain softmax | undefined |" in (tmp_path / "out" / "human.md").read_text()
+
+    rows = np.full((INPUTS, 10), 0.0, dtype=np.float32)
+    for k, answer in enumerate(opened.answers):
+        rows[k] = score.mean() if k % 2 else 1 - score[k]
+        rows[k] = (1 - rows[k, 0]) / 9
+        rows[k, answer.predicted] = 1 - 9 * rows[k, (answer.predicted + 1) % 10]
+    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(runs[0] / "softmax.npz")
+    better = human.study(Evaluation.open(runs[0]), human_shares, resamples=100)
+    said = " ".join(human.in_words(better, human.ANSWER))
+    assert "Highest rank correlation: smoothed score at the input, +1.00" in said
+    assert "above zero for all" in said
+    (runs[0] / "softmax.npz").unlink()
+
+
+def test_human_shares_that_are_not_shares_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "counts.npy", np.full((10, 10), 5.0))
+    with pytest.raises(hf.DatasetError, match="one distribution"):
+        human.read_human(tmp_path / "counts.npy")
+    arguments = ["--runs", str(tmp_path), "--human", str(tmp_path / "none.npy")]
+    assert human.main(arguments) == hf.DatasetError.exit_code
+    assert "pass CIFAR-10H's" in capsys.readouterr().err
+
+
+def test_plain_softmax_is_the_networks_and_is_read_back(tmp_path: Path) -> None:
+    net, pictures = small_net(), images(7)
+    found = plain_softmax(net, pictures)
+    with torch.inference_mode():
+        logits = net(torch.from_numpy(pictures)).numpy().astype(np.float64)
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert found == pytest.approx(expected, abs=1e-6)
+    stored = PlainSoftmax(20 * np.arange(7), found)
+    back = PlainSoftmax.read(stored.write(tmp_path / "softmax.npz"))
+    assert back.of([40, 0], [3, 1]) == pytest.approx([expected[2, 3], expected[0, 1]], abs=1e-6)
+    with pytest.raises(hf.InvalidInput, match="lacks 1 of"):
+        back.of([40, 41], [0, 0])
+    with pytest.raises(hf.InvalidInput, match="logits"):
+        PlainSoftmax(np.arange(7), logits.astype(np.float32))
+
+
+def test_the_commands_from_the_beginning_are_ones_holdfast_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce.main(["--data", "cifar10.npz", "--work", str(tmp_path / "work"), "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not (tmp_path / "work").exists()
+    group = typer.main.get_command(app)
+    known = {name: {opt for each in command.params for opt in each.opts} for name, command in group.commands.items()}  # type: ignore[attr-defined]
+    steps = reproduce.steps("cifar10.npz", tmp_path / "work")
+    assert all(shlex.join(step.argv) in line for step, line in zip(steps, lines, strict=True))
+    ours = [step.argv for step in steps if Path(step.argv[0]).name == "holdfast"]
+    assert [argv[1] for argv in ours] == ["train", "certify", "compact"] * 2
+    for argv in ours:
+        assert {word for word in argv if word.startswith("--")} <= known[argv[1]]
+
+
+def test_steps_that_are_done_are_not_done_again(runs: list[Path], tmp_path: Path) -> None:
+    assert reproduce.Step(("x",), runs[0]).done
+    assert not reproduce.Step(("x",), tmp_path / "none").done
+    assert not reproduce.Step(("x",), None).done
+    interrupted = RunFolder.create(tmp_path / "half", {"kind": "certified", "status": "interrupted"})
+    assert not reproduce.Step(("x",), interrupted.path).done
