@@ -107,6 +107,8 @@ class SmoothedClassifier:
         self._kind = inputs
         self._model = TorchModel(net, outputs=outputs, device=device, precision=precision, compiled=compile)
         self._batch = check_batch(batch)
+        self._asked: object = None
+        self._operations = 0.0
         # A device without a number means every GPU; the module itself is on the first.
         self._all_gpus = self._model.device.type == "cuda" and device is not None and torch.device(device).index is None
 
@@ -472,11 +474,10 @@ class SmoothedClassifier:
     def _engine_for(self, xs: InputSource, copies: int, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
         """Who will run the copies of each input, and the inputs' shape; bad batches, inputs and models are refused here."""
         asked = check_batch(batch) or self._batch
-        rows = self._probe(xs)
-        shape = rows.shape[1:]
-        operations = self._model.expect(rows, copies)
-        size = asked or default_batch(self._model.device, shape, operations)
-        return LocalEngine(self._model, Gaussian(self.sigma), seed, size, self._replicas()), shape
+        first = self._probe(xs)
+        self._model.expect(self._operations * copies)
+        size = asked or default_batch(self._model.device, first.shape, self._operations)
+        return LocalEngine(self._model, Gaussian(self.sigma), seed, size, self._replicas()), first.shape
 
     def _replicas(self) -> list[TorchModel]:
         """The model on every further GPU; copied anew for each question, since its weights may have changed."""
@@ -487,18 +488,25 @@ class SmoothedClassifier:
         return [self._model.replica(torch.device("cuda", number)) for number in others]
 
     def _probe(self, xs: InputSource) -> Tensor:
-        """Refuse bad inputs and bad models before any time is spent on them; a few noisy copies of the first input."""
+        """Refuse bad inputs and bad models before any time is spent on them; returns the first input.
+
+        The model is asked once, and again when its weights or the inputs' shape have changed.
+        """
         if len(xs) == 0:
             raise InvalidInput("there is nothing to certify: no inputs were given")
         first = self._checked(xs, 0, None)
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self._checked(xs, position, first.shape)
-        generator = torch.Generator().manual_seed(0)
-        noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
-        rows = (first + self.sigma * noise).to(self._model.device)
-        check_model(self._model, rows)
-        return rows
+        asked = (first.shape, self._model.state)
+        if asked != self._asked:
+            generator = torch.Generator().manual_seed(0)
+            noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
+            rows = (first + self.sigma * noise).to(self._model.device)
+            check_model(self._model, rows)
+            self._operations = self._model.operations(rows)
+            self._asked = asked
+        return first
 
     def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
         try:

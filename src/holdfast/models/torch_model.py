@@ -12,7 +12,7 @@ from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.work import operations_per_copy
-from holdfast.models.working import WorkingCopy
+from holdfast.models.working import WorkingCopy, fingerprint
 
 Outputs = Literal["logits", "probabilities"]
 _SAME = 1e-2
@@ -78,17 +78,23 @@ class TorchModel(Model):
         """Whether the module is run compiled."""
         return self._compile
 
-    def expect(self, batch: Tensor, copies: int) -> float:
-        """Learn what is coming: inputs like these rows, ``copies`` noisy copies each. Returns the operations per copy.
+    @property
+    def state(self) -> object:
+        """Changes whenever the module's weights do."""
+        return fingerprint(self._net)
 
-        Whether to compile depends on these alone, and not on how many inputs there are: an input's certificate is
-        the same alone and among others.
-        """
+    def operations(self, batch: Tensor) -> float:
+        """Floating-point operations for one row like these."""
         with evaluating(self._net):
-            operations = operations_per_copy(self._net, batch)
+            return operations_per_copy(self._net, batch)
+
+    def expect(self, operations: float) -> None:
+        """Learn how much work an input is, and compile if that pays and nobody said otherwise.
+
+        How many inputs there are plays no role: an input's certificate is the same alone and among others.
+        """
         if self._asked is None:
-            self._compile = operations * copies >= _WORTH_COMPILING.get(self._device.type, float("inf"))
-        return operations
+            self._compile = operations >= _WORTH_COMPILING.get(self._device.type, float("inf"))
 
     def replica(self, device: torch.device) -> "TorchModel":
         """The same model on another device."""

@@ -30,7 +30,7 @@ class WorkingCopy:
 
     def eager(self) -> nn.Module:
         """The module to call, with the weights that the user's module has now."""
-        state = _fingerprint(self._net)
+        state = fingerprint(self._net)
         if self._copy is None:
             self._copy = self._made()
         elif self._seen != state and self._copy is not self._net:
@@ -79,7 +79,7 @@ def _options(module: nn.Module) -> dict[str, Any]:
     }
 
 
-def _fingerprint(net: nn.Module) -> object:
+def fingerprint(net: nn.Module) -> object:
     """Changes whenever a parameter or a buffer is replaced or written to."""
     tensors = (*net.parameters(), *net.buffers())
     return tuple((id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors)

@@ -1,0 +1,145 @@
+"""Certifying against the bare forward pass of the same network, and against the paper's procedure, in one run.
+
+    python benchmarks/sampling.py --arch resnet110 --n 100000 --precision bfloat16 [--weights W] [--no-plain] [--save]
+
+The bare pass is timed twice: compiled as ``torch.compile(net)`` does it, and as Holdfast does. Ratios are to these.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import holdfast as hf
+from holdfast.models import TorchModel
+from holdfast.models.precision import precision_named
+from holdfast.sampling.batching import default_batch
+from holdfast.zoo.architecture import Architecture
+from holdfast.zoo.checkpoint import load_checkpoint
+from plain import RADII, plain_certificate
+
+SIGMA, ALPHA, N0 = 0.25, 1e-3, 100
+SIZES = {"resnet110": (32, 10), "resnet20": (32, 10), "resnet50": (224, 1_000), "small-cnn": (32, 10)}
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Median of a few, after one that does not count."""
+    times = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
+
+
+def bare(forward: Callable[[Tensor], Tensor], rows: Tensor, n: int, precision: str) -> Callable[[], None]:
+    """n rows through the network, and nothing else."""
+    low = precision_named(precision, rows.device)
+
+    def work() -> None:
+        with torch.inference_mode(), low.rules(), low.autocast(rows.device):
+            for _ in range(-(-n // len(rows))):
+                forward(rows)
+
+    return work
+
+
+def measure(
+    net: nn.Module, x: Tensor, *, n: int, precision: str, device: torch.device, plain: bool, repeats: int
+) -> dict[str, Any]:
+    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
+
+    def certificate(copies: int = n) -> hf.Certificate:
+        cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, progress=False)
+        cert.score.lower(RADII), cert.margin.lower(RADII), cert.label_radius
+        return cert
+
+    begin = time.perf_counter()
+    certificate(1_000)
+    start_up = time.perf_counter() - begin
+    model = TorchModel(net, precision=precision)
+    size = default_batch(device, x.shape, model.operations(x[None].to(device)))
+    rows = torch.rand(size, *x.shape, device=device).to(memory_format=torch.channels_last)
+    copies = -(-n // size) * size
+    same = smoothed._model._working.compiled()
+    ours = seconds(certificate, device, repeats)
+    alike = seconds(bare(same, rows, n, precision), device, repeats) * n / copies
+    torch._dynamo.reset()
+    usual = torch.compile(model._working.eager(), dynamic=False)
+    default = seconds(bare(usual, rows, n, precision), device, repeats) * n / copies
+    found: dict[str, Any] = {
+        "n": n,
+        "precision": precision,
+        "batch": size,
+        "start_up_s": start_up,
+        "certificate_s": ours,
+        "bare_same_compilation_s": alike,
+        "bare_default_compilation_s": default,
+        "ratio_to_same": ours / alike,
+        "ratio_to_default": ours / default,
+        "copies_per_s": n / ours,
+    }
+    if device.type == "cuda":
+        for many in (n // 10, n):
+            torch.cuda.reset_peak_memory_stats()
+            certificate(many)
+            found[f"peak_bytes_at_{many}"] = torch.cuda.max_memory_allocated()
+    found["seconds_at_a_tenth_of_n"] = seconds(lambda: certificate(n // 10), device, repeats)
+    if plain:
+        # Default settings of torch, which round float32 convolutions on GPUs; nothing is tuned.
+        plain_net = net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        plain_certificate(plain_net, x.to(device), sigma=SIGMA, n=2_000, n0=N0, alpha=ALPHA)
+        took = plain_certificate(plain_net, x.to(device), sigma=SIGMA, n=n, n0=N0, alpha=ALPHA)
+        found |= {"plain_sampling_s": took.sampling, "plain_bounds_s": took.bounds, "times_plain": took.total / ours}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", default="resnet20", choices=sorted(SIZES))
+    parser.add_argument("--weights", type=Path, help="default: random weights")
+    parser.add_argument("--n", type=int, default=2_000)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--no-plain", action="store_true")
+    parser.add_argument("--save", action="store_true", help="keep the numbers beside this script")
+    asked = parser.parse_args()
+    device = torch.device(asked.device if asked.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
+    pixels, classes = SIZES[asked.arch]
+    torch.manual_seed(0)
+    net = load_checkpoint(asked.weights).net if asked.weights else Architecture(asked.arch, 3, pixels, classes).build()
+    found = {
+        "network": asked.arch,
+        "machine": torch.cuda.get_device_name()
+        if device.type == "cuda"
+        else platform.processor() or platform.machine(),
+        "torch_threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **measure(
+            net.to(device).eval(),
+            torch.rand(3, pixels, pixels),
+            n=asked.n,
+            precision=asked.precision,
+            device=device,
+            plain=not asked.no_plain,
+            repeats=asked.repeats,
+        ),
+    }
+    print(json.dumps(found, indent=2), flush=True)
+    if asked.save:
+        name = f"sampling_{asked.arch}_{device.type}_{asked.precision}.json"
+        Path(__file__).with_name(name).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
