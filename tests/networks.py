@@ -29,10 +29,6 @@ class Recorder(nn.Module):
         self.net = net
         self.rows: list[int] = []
 
-    def __deepcopy__(self, memo: object) -> "Recorder":
-        """Copies are run in a module's place; this one wants to see all batches itself."""
-        return self
-
     def forward(self, x: Tensor) -> Tensor:
         self.rows.append(len(x))
         answer: Tensor = self.net(x)

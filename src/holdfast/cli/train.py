@@ -30,6 +30,7 @@ def train(
     shift: int = typer.Option(0, help="Move images by up to this many pixels."),
     copies: int = typer.Option(1, help="Noisy copies of each image in a step."),
     consistency: float = typer.Option(0.0, help="Weight of the disagreement between an image's copies (Jeong & Shin)."),
+    sharpness: float = typer.Option(0.0, help="Weight of the entropy of their average: more decided scores."),
     precision: str = typer.Option("float32", help="Of convolutions and matrix products: float32 or bfloat16."),
     compiled: bool = typer.Option(
         False, "--compile/--no-compile", help="Compile the network first: a minute that pays off on a GPU."
@@ -66,6 +67,7 @@ def train(
         shift=shift,
         copies=copies,
         consistency=consistency,
+        sharpness=sharpness,
         precision=precision,
         seed=seed,
     )

@@ -1,5 +1,6 @@
 """Any ``torch.nn.Module`` as a model."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.work import operations_per_copy
-from holdfast.models.working import WorkingCopy, fingerprint
+from holdfast.models.working import WorkingCopy, quiet_compiler, structure_of, weights_of
 
 Outputs = Literal["logits", "probabilities"]
 _SAME = 1e-2
@@ -23,8 +24,9 @@ _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 class TorchModel(Model):
     """Wraps a module that maps a batch to logits or to probabilities; ``outputs`` says which, and it is checked.
 
-    The module is put on ``device`` if one is given and is otherwise left where its parameters are. A copy of it runs, in
-    evaluation mode and inference mode, at ``precision``; the module itself is left as it was.
+    The module is put on ``device`` if one is given and is otherwise left where its parameters are. It runs in evaluation
+    mode and inference mode, and its training flags are put back afterwards; compiled, or at a low precision, a copy of it
+    runs in its place.
 
     Parameters:
         compiled: compile the module before sampling; None does so when the work per input makes it pay. A module
@@ -56,7 +58,7 @@ class TorchModel(Model):
         self._working = WorkingCopy(net, self._precision)
         self._asked = compiled
         self._compile = bool(compiled)
-        self._warm: set[torch.Size] = set()
+        self._warm: set[tuple[torch.Size, int]] = set()
 
     @property
     def name(self) -> str:
@@ -80,8 +82,8 @@ class TorchModel(Model):
 
     @property
     def state(self) -> object:
-        """Changes whenever the module's weights do."""
-        return fingerprint(self._net)
+        """Changes whenever the module does."""
+        return structure_of(self._net), weights_of(self._net)
 
     def operations(self, batch: Tensor) -> float:
         """Floating-point operations for one row like these."""
@@ -98,31 +100,33 @@ class TorchModel(Model):
 
     def replica(self, device: torch.device) -> "TorchModel":
         """The same model on another device."""
-        working = WorkingCopy(self._net, self._precision).eager()
-        other = TorchModel(
-            working.to(device), outputs=self._outputs, precision=self._precision.name, compiled=self._compile
+        copied = copy.deepcopy(self._net)
+        return TorchModel(
+            copied, outputs=self._outputs, device=device, precision=self._precision.name, compiled=self._compile
         )
-        other._device = device
-        return other
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
         with evaluating(self._net), self._precision.rules():
-            self._working.eager()
+            if not self._plain:
+                self._working.refresh()
             yield
 
     def warm(self, batch: Tensor) -> None:
         """Compile for batches like this one, if that is asked for, before anything is counted."""
-        if not self._compile or batch.shape in self._warm:
+        if not self._compile:
             return
         try:
-            with torch.inference_mode(), self._precision.autocast(self._device):
-                self._working.compiled()(batch)
+            with quiet_compiler(), torch.inference_mode(), self._precision.autocast(self._device):
+                forward = self._working.compiled()
+                if (batch.shape, id(forward)) not in self._warm:
+                    forward(batch)
+                    self._warm.add((batch.shape, id(forward)))
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
-            self._compile = False
+            self._compile = self._asked = False
             reason = " ".join(str(error).split())[:200]
             warnings.warn(
                 f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
@@ -130,11 +134,12 @@ class TorchModel(Model):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._warm.add(batch.shape)
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
-        forward: Callable[[Tensor], Tensor] = self._working.compiled() if self._compile else self._working.eager()
+        return self._answer(self._working.compiled() if self._compile else self._eager(), batch)
+
+    def _answer(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
         with torch.inference_mode():
             try:
                 with self._precision.autocast(self._device):
@@ -148,6 +153,14 @@ class TorchModel(Model):
                 ) from error
             return answer.float().softmax(1) if self._softmax else answer.float()
 
+    @property
+    def _plain(self) -> bool:
+        """Whether the user's own module can run as it is: nothing is gained by a copy."""
+        return not self._compile and self._precision.low is None
+
+    def _eager(self) -> nn.Module:
+        return self._net if self._plain else self._working.eager()
+
     def complaint(self, batch: Tensor) -> str:
         """Run the module a few times and say what is wrong with its answers, if anything."""
         with self.prepared():
@@ -156,7 +169,7 @@ class TorchModel(Model):
     def _complaint(self, batch: Tensor) -> str:
         with torch.inference_mode(), self._precision.autocast(self._device):
             try:
-                answer = self._working.eager()(batch)
+                answer = self._eager()(batch)
             except Exception as error:  # the module is foreign code: whatever it raises, say so before sampling
                 reason = " ".join(str(error).split())
                 hint = "; noisy copies are float32: net.float() may be what is missing" if "dtype" in reason else ""
@@ -191,8 +204,8 @@ class TorchModel(Model):
         """Ask again with half of the rows in other places and among others; a row's answer must not change."""
         rows, strangers = batch.chunk(2)
         half = len(rows) // 2
-        first = self.probabilities(rows)[:half]
-        again = self.probabilities(torch.cat((strangers[half:], rows[:half].flip(0))))[-half:].flip(0)
+        first = self._answer(self._eager(), rows)[:half]
+        again = self._answer(self._eager(), torch.cat((strangers[half:], rows[:half].flip(0))))[-half:].flip(0)
         change = float((first - again).abs().max())
         if change <= _SAME:
             return ""

@@ -67,7 +67,7 @@ def train(
             noisy = copies + recipe.sigma * torch.randn_like(copies)
             with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
                 logits = forward(noisy)
-            loss = noisy_loss(logits.float(), labels, copies=recipe.copies, consistency=recipe.consistency)
+            loss = noisy_loss(logits.float(), labels, recipe)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -1,4 +1,4 @@
-"""What training minimises: cross-entropy on noisy copies, and how far the copies of one image disagree."""
+"""What training minimises: cross-entropy on noisy copies, their disagreement and their doubt; and how images are moved."""
 
 import math
 
@@ -6,27 +6,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_ENTROPY_WEIGHT = 0.5
+from holdfast.train.recipe import Recipe
 
 
-def noisy_loss(logits: Tensor, labels: Tensor, *, copies: int, consistency: float) -> Tensor:
-    """Average loss of ``copies`` groups of rows, group after group, each in the order of ``labels``.
+def noisy_loss(logits: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
+    """Average loss over the recipe's ``copies`` groups of rows, group after group, each in the order of ``labels``.
 
-    With ``consistency``, that times the divergence of each copy's prediction from their average is added, and half of
-    the average's entropy.
+    To the cross-entropy come ``consistency`` times the divergence of each copy's prediction from the average of an image's
+    copies, and ``sharpness`` times the entropy of that average.
 
     Source:
         Jeong & Shin 2020, "Consistency Regularization for Certified Robustness of Smoothed Classifiers", equation 8.
     """
+    copies = recipe.copies
     loss = functional.cross_entropy(logits, labels.repeat(copies) if copies > 1 else labels)
-    if consistency == 0:
+    if recipe.consistency == 0 and recipe.sharpness == 0:
         return loss
-    logs = logits.float().log_softmax(1).reshape(copies, len(labels), -1)
+    logs = logits.log_softmax(1).reshape(copies, len(labels), -1)
     average = logs.logsumexp(0) - math.log(copies)
     weights = average.exp()
     divergence = (weights * (average - logs)).sum(2).mean()
     entropy = -(weights * average).sum(1).mean()
-    return loss + consistency * divergence + _ENTROPY_WEIGHT * entropy
+    return loss + recipe.consistency * divergence + recipe.sharpness * entropy
 
 
 def mirrored(images: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ class Recipe:
         shift: images are moved by up to this many pixels in each direction, with zeros moving in.
         copies: noisy copies of each image in a step.
         consistency: weight of the disagreement between the copies of an image; 0 is plain training with noise.
+        sharpness: weight of the entropy of their average prediction; more makes scores more decided.
         precision: ``bfloat16`` runs convolutions and matrix products in it; weights are float32 all the while.
     """
 
@@ -32,6 +33,7 @@ class Recipe:
     shift: int = 0
     copies: int = 1
     consistency: float = 0.0
+    sharpness: float = 0.0
     precision: str = "float32"
     seed: int = 0
 
@@ -43,12 +45,14 @@ class Recipe:
         check_count("shift", self.shift, at_least=0)
         check_count("copies", self.copies)
         check_number("consistency", self.consistency)
+        check_number("sharpness", self.sharpness)
         check_number("weight decay", self.weight_decay)
         if not 0 < self.learning_rate < 1:
             raise InvalidArgument(f"learning rate must be in (0, 1), got {self.learning_rate}")
-        if not (self.weight_decay >= 0 and self.consistency >= 0):
+        if min(self.weight_decay, self.consistency, self.sharpness) < 0:
             raise InvalidArgument(
-                f"weight decay and consistency must not be negative, got {self.weight_decay} and {self.consistency}"
+                f"weight decay, consistency and sharpness must not be negative, got {self.weight_decay}, "
+                f"{self.consistency} and {self.sharpness}"
             )
         if self.optimizer not in OPTIMIZERS:
             raise InvalidArgument(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")

@@ -1,0 +1,186 @@
+"""How a module is run: precision, compilation, memory, and that the user's module is left alone and kept up with."""
+
+import shutil
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import holdfast as hf
+from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models import Model, TorchModel
+from holdfast.models.precision import precision_named
+from holdfast.models.working import WorkingCopy
+from holdfast.noise import Gaussian
+from holdfast.sampling import LocalEngine, Task
+from holdfast.sampling.batching import default_batch
+from networks import images, small_net
+
+CPU = torch.device("cpu")
+RADII = np.array([0.0, 0.1, 0.25])
+
+
+def nothing(_: int) -> None:
+    pass
+
+
+def test_low_precision_is_recorded_and_near_float32() -> None:
+    x = images(1)[0]
+    full = hf.SmoothedClassifier(small_net(), 0.3).certify(x, n=4_000, seed=1)
+    low = hf.SmoothedClassifier(small_net(), 0.3, precision="bfloat16").certify(x, n=4_000, seed=1)
+    assert (full.provenance.precision, low.provenance.precision) == ("float32", "bfloat16")
+    assert low.evidence != full.evidence
+    assert low.score.lower(RADII) == pytest.approx(full.score.lower(RADII), abs=0.01)
+
+
+def test_casting_weights_once_gives_the_numbers_of_autocast() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Flatten(), nn.Linear(80, 4)).eval()
+    precision = precision_named("bfloat16", CPU)
+    rows = torch.randn(8, 1, 6, 6)
+    with torch.inference_mode(), precision.autocast(CPU):
+        assert torch.equal(WorkingCopy(net, precision).eager()(rows), net(rows))
+
+
+def test_the_users_module_keeps_its_weights_types_and_flags() -> None:
+    net = small_net().train()
+    before = {name: (tensor.clone(), tensor.dtype) for name, tensor in net.state_dict().items()}
+    hf.SmoothedClassifier(net, 0.3, precision="bfloat16").certify(images(1)[0], n=500, seed=1)
+    assert all(module.training for module in net.modules())
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(tensor, before[name][0])
+        assert tensor.dtype == before[name][1]
+
+
+def test_new_weights_are_certified_not_the_ones_copied_before() -> None:
+    net, other, x = small_net(), small_net(seed=5), images(1)[0]
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    smoothed.certify(x, n=500, seed=1)
+    net.load_state_dict(other.state_dict())
+    fresh = hf.SmoothedClassifier(other, 0.3, precision="bfloat16").certify(x, n=500, seed=1)
+    assert smoothed.certify(x, n=500, seed=1).evidence == fresh.evidence
+
+
+def test_a_changed_attribute_or_part_is_certified_too() -> None:
+    class Warmed(nn.Module):
+        def __init__(self, temperature: float) -> None:
+            super().__init__()
+            self.net = small_net()
+            self.temperature = temperature
+
+        def forward(self, x: Tensor) -> Tensor:
+            answer: Tensor = self.net(x) / self.temperature
+            return answer
+
+    x, net = images(1)[0], Warmed(1.0)
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    smoothed.certify(x, n=500, seed=1)
+    net.temperature = 9.0
+    fresh = hf.SmoothedClassifier(Warmed(9.0), 0.3, precision="bfloat16").certify(x, n=500, seed=1)
+    assert smoothed.certify(x, n=500, seed=1).evidence == fresh.evidence
+
+
+def test_unknown_precisions_and_tf32_on_a_cpu_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="float32, tf32, bfloat16, float16"):
+        hf.SmoothedClassifier(small_net(), 0.3, precision="int8")
+    with pytest.raises(InvalidArgument, match="CUDA GPUs only"):
+        hf.SmoothedClassifier(small_net(), 0.3, precision="tf32", device="cpu")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for a CPU needs a C++ compiler")
+def test_a_compiled_network_is_certified_alike_and_says_so() -> None:
+    x = images(1)[0]
+    plain = hf.SmoothedClassifier(small_net(), 0.3).certify(x, n=2_000, seed=1)
+    compiled = hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(x, n=2_000, seed=1)
+    assert (plain.provenance.compiled, compiled.provenance.compiled) == (False, True)
+    assert compiled.score.lower(RADII) == pytest.approx(plain.score.lower(RADII), abs=1e-3)
+
+
+def test_a_network_that_cannot_be_compiled_runs_as_it_is_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> object:
+        def fail(_: Tensor) -> Tensor:
+            raise RuntimeError("no compiler here")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", broken)
+    x = images(1)[0]
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3, compile=True)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled.*no compiler here"):
+        cert = smoothed.certify(x, n=500, seed=1)
+    assert not cert.provenance.compiled
+    assert cert.evidence == hf.SmoothedClassifier(small_net(), 0.3).certify(x, n=500, seed=1).evidence
+    assert smoothed.certify(x, n=500, seed=1).evidence == cert.evidence  # and says so once
+
+
+def test_work_per_input_alone_decides_whether_to_compile() -> None:
+    model = TorchModel(small_net())
+    operations = model.operations(torch.zeros(4, 1, 6, 6))
+    assert operations == 2 * (5 * 9 * 36 + 180 * 4)
+    model.expect(1e12)
+    assert not model.compiled
+    model.expect(1e14)
+    assert model.compiled
+
+
+class Small(Model):
+    """A model with memory for a few rows only."""
+
+    def __init__(self, room: int) -> None:
+        self.inner = TorchModel(small_net())
+        self.room = room
+
+    name = "small"
+    device = CPU
+    precision = "float32"
+    compiled = False
+
+    def prepared(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def warm(self, batch: Tensor) -> None:
+        pass
+
+    def probabilities(self, batch: Tensor) -> Tensor:
+        if len(batch) > self.room:
+            raise torch.OutOfMemoryError("out of memory")
+        return self.inner.probabilities(batch)
+
+    def complaint(self, batch: Tensor) -> str:
+        return "" if len(batch) else "no rows"
+
+
+def test_out_of_memory_halves_the_batch_and_counts_nothing_twice() -> None:
+    done: list[int] = []
+    engine = LocalEngine(Small(40), Gaussian(0.3), seed=4, batch=256)
+    task = Task(0, torch.from_numpy(images(1)[0]), 0, 3_000, 1)
+    found = engine.estimate([task], on_copies=done.append)[0]
+    assert engine.batch == 32
+    assert sum(done) == 3_000
+    assert found == LocalEngine(TorchModel(small_net()), Gaussian(0.3), 4, 32).estimate([task], on_copies=nothing)[0]
+
+
+def test_a_model_that_does_not_fit_at_all_is_refused() -> None:
+    engine = LocalEngine(Small(3), Gaussian(0.3), seed=4, batch=64)
+    with pytest.raises(ModelError, match="even with 8 copies at a time"):
+        engine.estimate([Task(0, torch.from_numpy(images(1)[0]), 0, 100, 1)], on_copies=nothing)
+
+
+def test_replicas_share_the_copies_and_change_nothing() -> None:
+    xs = [torch.from_numpy(image) for image in images(2)]
+    tasks = [Task(0, xs[0], 0, 2_500, 1), Task(1, xs[1], 0, 1_200, 2)]
+    model = TorchModel(small_net())
+    alone = LocalEngine(model, Gaussian(0.3), 4, 64).estimate(tasks, on_copies=nothing)
+    shared = LocalEngine(model, Gaussian(0.3), 4, 64, [model.replica(CPU)]).estimate(tasks, on_copies=nothing)
+    assert shared == alone
+
+
+def test_batches_keep_a_gpu_busy_and_divide_round_numbers() -> None:
+    gpu = torch.device("cuda")
+    assert default_batch(gpu, torch.Size((3, 32, 32)), 5.1e8) == 2_500  # ResNet-110
+    assert default_batch(gpu, torch.Size((3, 224, 224)), 8.2e9) == 200  # ResNet-50
+    assert default_batch(gpu, torch.Size((1, 28, 28)), 1.2e6) == 10_000
+    assert default_batch(gpu, torch.Size((3, 4_096, 4_096)), 1e13) == 10
+    assert default_batch(CPU, torch.Size((3, 32, 32)), 5.1e8) == 64
+    assert default_batch(CPU, torch.Size((3, 224, 224)), 8.2e9) == 8
