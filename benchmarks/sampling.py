@@ -10,7 +10,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 import holdfast as hf
-from holdfast.models import TorchModel
 from holdfast.models.precision import precision_named
+from holdfast.models.working import WorkingCopy
 from holdfast.sampling.batching import default_batch
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
@@ -55,7 +55,8 @@ def bare(forward: Callable[[Tensor], Tensor], rows: Tensor, n: int, precision: s
 
 def measure(
     net: nn.Module, x: Tensor, *, n: int, precision: str, device: torch.device, plain: bool, repeats: int
-) -> dict[str, Any]:
+) -> Iterator[tuple[str, float]]:
+    """One figure after the other, so that an interruption keeps those that are there."""
     smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
 
     def certificate(copies: int = n) -> hf.Certificate:
@@ -64,43 +65,38 @@ def measure(
         return cert
 
     begin = time.perf_counter()
-    certificate(1_000)
-    start_up = time.perf_counter() - begin
-    model = TorchModel(net, precision=precision)
-    size = default_batch(device, x.shape, model.operations(x[None].to(device)))
-    rows = torch.rand(size, *x.shape, device=device).to(memory_format=torch.channels_last)
-    copies = -(-n // size) * size
-    same = smoothed._model._working.compiled()
+    first = certificate(1_000)
+    yield "start_up_s", time.perf_counter() - begin
+    yield "compiled", float(first.provenance.compiled)
     ours = seconds(certificate, device, repeats)
-    alike = seconds(bare(same, rows, n, precision), device, repeats) * n / copies
-    torch._dynamo.reset()
-    usual = torch.compile(model._working.eager(), dynamic=False)
-    default = seconds(bare(usual, rows, n, precision), device, repeats) * n / copies
-    found: dict[str, Any] = {
-        "n": n,
-        "precision": precision,
-        "batch": size,
-        "start_up_s": start_up,
-        "certificate_s": ours,
-        "bare_same_compilation_s": alike,
-        "bare_default_compilation_s": default,
-        "ratio_to_same": ours / alike,
-        "ratio_to_default": ours / default,
-        "copies_per_s": n / ours,
-    }
+    yield "certificate_s", ours
+    yield "copies_per_s", n / ours
+    size = default_batch(device, x.shape, smoothed._operations)
+    yield "batch", size
+    rows = torch.rand(size, *x.shape, device=device)
+    if device.type == "cuda":
+        rows = rows.to(memory_format=torch.channels_last)
+    copies = -(-n // size) * size
+    alike = seconds(bare(smoothed._model._working.compiled(), rows, n, precision), device, repeats) * n / copies
+    yield "bare_same_compilation_s", alike
+    yield "ratio_to_same", ours / alike
     if device.type == "cuda":
         for many in (n // 10, n):
             torch.cuda.reset_peak_memory_stats()
             certificate(many)
-            found[f"peak_bytes_at_{many}"] = torch.cuda.max_memory_allocated()
-    found["seconds_at_a_tenth_of_n"] = seconds(lambda: certificate(n // 10), device, repeats)
+            yield f"peak_bytes_at_{many}", torch.cuda.max_memory_allocated()
+    yield "seconds_at_a_tenth_of_n", seconds(lambda: certificate(n // 10), device, repeats)
     if plain:
         # Default settings of torch, which round float32 convolutions on GPUs; nothing is tuned.
-        plain_net = net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        plain_certificate(plain_net, x.to(device), sigma=SIGMA, n=2_000, n0=N0, alpha=ALPHA)
-        took = plain_certificate(plain_net, x.to(device), sigma=SIGMA, n=n, n0=N0, alpha=ALPHA)
-        found |= {"plain_sampling_s": took.sampling, "plain_bounds_s": took.bounds, "times_plain": took.total / ours}
-    return found
+        plain_certificate(net, x.to(device), sigma=SIGMA, n=2_000, n0=N0, alpha=ALPHA)
+        took = plain_certificate(net, x.to(device), sigma=SIGMA, n=n, n0=N0, alpha=ALPHA)
+        yield "plain_sampling_s", took.sampling
+        yield "plain_bounds_s", took.bounds
+        yield "times_plain", took.total / ours
+    usual = torch.compile(WorkingCopy(net, precision_named(precision, device)).eager(), dynamic=False)
+    default = seconds(bare(usual, rows, n, precision), device, repeats) * n / copies
+    yield "bare_default_compilation_s", default
+    yield "ratio_to_default", ours / default
 
 
 def main() -> None:
@@ -118,24 +114,29 @@ def main() -> None:
     pixels, classes = SIZES[asked.arch]
     torch.manual_seed(0)
     net = load_checkpoint(asked.weights).net if asked.weights else Architecture(asked.arch, 3, pixels, classes).build()
-    found = {
+    found: dict[str, Any] = {
         "network": asked.arch,
+        "n": asked.n,
+        "precision": asked.precision,
         "machine": torch.cuda.get_device_name()
         if device.type == "cuda"
         else platform.processor() or platform.machine(),
         "torch_threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **measure(
-            net.to(device).eval(),
-            torch.rand(3, pixels, pixels),
-            n=asked.n,
-            precision=asked.precision,
-            device=device,
-            plain=not asked.no_plain,
-            repeats=asked.repeats,
-        ),
     }
-    print(json.dumps(found, indent=2), flush=True)
+    print(json.dumps(found), flush=True)
+    figures = measure(
+        net.to(device).eval(),
+        torch.rand(3, pixels, pixels),
+        n=asked.n,
+        precision=asked.precision,
+        device=device,
+        plain=not asked.no_plain,
+        repeats=asked.repeats,
+    )
+    for name, value in figures:
+        print(f"{name}: {value:.6g}", flush=True)
+        found[name] = value
     if asked.save:
         name = f"sampling_{asked.arch}_{device.type}_{asked.precision}.json"
         Path(__file__).with_name(name).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SIGMAS = ("0.25", "0.50")
+TRAINING = (
+    "--epochs 80 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 --sharpness 0.5 "
+    "--precision bfloat16 --compile"
+)
+CERTIFYING = "--skip 20 --n 100000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16"
 HERE = Path("experiments/paper")
 KEPT = HERE / "runs"
 RESULTS = HERE / "results"
@@ -37,7 +42,6 @@ class Step:
 
 def steps(data: str, work: Path) -> list[Step]:
     """The exact commands; change options here. Paths are relative, so that what is committed names no machine."""
-    holdfast = str(Path(sys.executable).with_name("holdfast"))
     found: list[Step] = []
     for sigma in SIGMAS:
         weights, run, kept = (
@@ -45,41 +49,23 @@ def steps(data: str, work: Path) -> list[Step]:
             work / f"cifar10-sigma{sigma}",
             KEPT / f"cifar10-sigma{sigma}",
         )
-        train = [holdfast, "train", "--arch", "resnet110", "--data", data, "--sigma", sigma, "--out", str(weights)]
-        certify = [holdfast, "certify", "--model", str(weights), "--data", data, "--sigma", sigma, "--out", str(run)]
-        certify += [
-            "--skip",
-            "20",
-            "--n",
-            "100000",
-            "--n0",
-            "100",
-            "--alpha",
-            "0.001",
-            "--claims",
-            "label,score,margin",
-        ]
-        compact = [holdfast, "compact", str(run), "--bins", "2048", "--out", str(kept)]
-        softmax = [
-            sys.executable,
-            "-m",
-            "experiments.paper.softmax",
-            "--model",
-            str(weights),
-            "--data",
-            data,
-            "--run",
-            str(kept),
-        ]
         found += [
-            Step(tuple(train), weights),
-            Step(tuple(certify), run),
-            Step(tuple(compact), kept),
-            Step(tuple(softmax), kept / "softmax.npz"),
+            _step(f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {weights} {TRAINING}", weights),
+            _step(f"holdfast certify --model {weights} --data {data} --sigma {sigma} --out {run} {CERTIFYING}", run),
+            _step(f"holdfast compact {run} --bins 2048 --out {kept}", kept),
+            _step(f"experiments.paper.softmax --model {weights} --data {data} --run {kept}", kept / "softmax.npz"),
         ]
-    runs = ["--runs", *(str(KEPT / f"cifar10-sigma{sigma}") for sigma in SIGMAS), "--out", str(RESULTS)]
-    figures = [sys.executable, "-m", "experiments.paper.figures", *runs, "--data", data]
-    return [*found, Step(tuple(figures), None), Step((sys.executable, "-m", "experiments.paper.human", *runs), None)]
+    runs = " ".join(str(KEPT / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
+    return [
+        *found,
+        _step(f"experiments.paper.figures --runs {runs} --out {RESULTS} --data {data}", None),
+        _step(f"experiments.paper.human --runs {runs} --out {RESULTS}", None),
+    ]
+
+
+def _step(command: str, makes: Path | None) -> Step:
+    """A module of Python's and its arguments."""
+    return Step((sys.executable, "-m", *shlex.split(command)), makes)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
