@@ -1,0 +1,97 @@
+"""Training with noise: the loss is its formula, images move by whole pixels, and a seed repeats itself."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.errors import InvalidArgument
+from holdfast.train.loop import train
+from holdfast.train.loss import mirrored, noisy_loss, shifted
+from holdfast.train.recipe import Epoch, Recipe
+from holdfast.zoo.architecture import Architecture
+from holdfast.zoo.datasets.labelled import LabelledInputs
+
+CPU = torch.device("cpu")
+
+
+def test_the_loss_is_cross_entropy_plus_weighted_divergence_and_entropy() -> None:
+    logits = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 3.0, 0.0]], dtype=torch.float64)
+    labels = torch.tensor([0, 1])
+    p = logits.softmax(1).reshape(2, 2, 3).numpy()
+    entropy_of_labels = -np.mean([math.log(p[copy, image, image]) for copy in range(2) for image in range(2)])
+    average = p.mean(0)
+    divergence = np.mean([(average * np.log(average / p[copy])).sum(1) for copy in range(2)])
+    entropy = -np.mean((average * np.log(average)).sum(1))
+    found = noisy_loss(logits, labels, Recipe(0.25, copies=2, consistency=3.0, sharpness=0.5))
+    assert float(found) == pytest.approx(entropy_of_labels + 3.0 * divergence + 0.5 * entropy, rel=1e-6)
+    plain = noisy_loss(logits[:2], labels, Recipe(0.25))
+    assert float(plain) == pytest.approx(-np.mean([math.log(p[0, k, k]) for k in range(2)]), rel=1e-6)
+
+
+def test_images_move_by_whole_pixels_and_zeros_move_in() -> None:
+    torch.manual_seed(0)
+    images = torch.arange(1.0, 17.0).reshape(1, 1, 4, 4).repeat(200, 3, 1, 1)
+    moved = shifted(images, 2)
+    assert moved.shape == images.shape
+    padded = torch.nn.functional.pad(images[:1], (2, 2, 2, 2))
+    allowed = {
+        tuple(padded[0, 0, row : row + 4, column : column + 4].flatten().tolist())
+        for row in range(5)
+        for column in range(5)
+    }
+    seen = {tuple(image[0].flatten().tolist()) for image in moved}
+    assert seen <= allowed
+    assert len(seen) > 15
+    assert torch.equal(moved[:, 0], moved[:, 2])  # channels move together
+    assert torch.equal(shifted(images, 0), images)
+
+
+def test_about_half_of_the_images_are_mirrored() -> None:
+    torch.manual_seed(0)
+    images = torch.rand(400, 1, 3, 3)
+    found = mirrored(images)
+    turned = (found == images.flip(-1)).flatten(1).all(1)
+    kept = (found == images).flatten(1).all(1)
+    assert bool((turned | kept).all())
+    assert 160 < int(turned.sum()) < 240
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precision: str) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 96)
+    pixels = (rng.random((96, 1, 8, 8)) * 60 + 160 * labels[:, None, None, None]).astype(np.uint8)
+    data = LabelledInputs("bright", pixels, labels, np.arange(96))
+    recipe = Recipe(
+        0.1,
+        6,
+        32,
+        0.05,
+        optimizer="sgd",
+        shift=1,
+        copies=2,
+        consistency=1.0,
+        sharpness=0.1,
+        precision=precision,
+    )
+    epochs: list[Epoch] = []
+    nets = [
+        train(Architecture("small-cnn", 1, 8, 2), data, recipe, device=CPU, on_epoch=epochs.append) for _ in range(2)
+    ]
+    assert epochs[5].accuracy > 0.9
+    assert epochs[:6] == epochs[6:]
+    assert all(torch.equal(a, b) for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
+
+
+def test_recipes_that_mean_nothing_are_refused() -> None:
+    for wrong, message in (
+        ({"consistency": 1.0}, "needs --copies 2"),
+        ({"optimizer": "magic"}, "adamw, sgd"),
+        ({"precision": "int8"}, "float32, bfloat16"),
+        ({"sharpness": -1.0}, "must not be negative"),
+        ({"shift": -1}, "shift"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            Recipe(0.25, **wrong)
