@@ -23,7 +23,7 @@ def certify(
     ),
     data: str = typer.Option(..., help="An .npz archive, a folder of IDX files, or 'fashion-mnist' (embedded)."),
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
-    out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
+    out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
@@ -49,7 +49,7 @@ def certify(
 ) -> None:
     """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
 
-    Exits with 0 when every input is certified (or abstained on); an interruption keeps what was finished.
+    Exits with 0 when every input is certified (or abstained on). An interrupted or killed run goes on with the same command.
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
@@ -104,12 +104,14 @@ def execute_or_say(smoothed: "SmoothedClassifier", plan: "Plan", progress: bool 
     """Certify a plan; if interrupted, say where the finished certificates are."""
     from holdfast.runs.execute import execute
 
+    errors = Console(stderr=True, highlight=False)
     try:
-        return execute(smoothed, plan, progress=progress)
+        return execute(smoothed, plan, progress=progress, say=lambda text: errors.print(text, soft_wrap=True))
     except KeyboardInterrupt:
         if plan.out.exists():
             said = (
-                f"stopped; the certificates finished so far are in {plan.out} ('holdfast report {plan.out}' reads them)"
+                f"stopped; the certificates finished so far are in {plan.out} ('holdfast report {plan.out}' reads them, "
+                f"and the same command goes on from there)"
             )
-            Console(stderr=True, highlight=False).print(said, style="yellow", soft_wrap=True)
+            errors.print(said, style="yellow", soft_wrap=True)
         raise

@@ -24,6 +24,11 @@ class Model(ABC):
 
     @property
     @abstractmethod
+    def fingerprint(self) -> str:
+        """Equal for equal weights, and different for others."""
+
+    @property
+    @abstractmethod
     def device(self) -> torch.device:
         """Where batches must live."""
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.fingerprint import fingerprint
 from holdfast.models.model import TOLERANCE, Model
 
 Outputs = Literal["logits", "probabilities"]
@@ -38,6 +39,11 @@ class TorchModel(Model):
     def name(self) -> str:
         """The module's class."""
         return type(self._net).__name__
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the module's structure and weights."""
+        return fingerprint(self._net)
 
     @property
     def device(self) -> torch.device:
