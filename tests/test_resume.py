@@ -196,6 +196,38 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
     assert len(execute(SmoothedClassifier(small_net(), SIGMA), plan(out))) == 6
 
 
+def test_who_comes_second_to_a_new_folder_leaves_it_to_the_first(whole: CertifiedRun, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+
+    class Slow(SmoothedClassifier):
+        def windows(self, *args: object, **options: object) -> Iterator[list[hf.Certificate]]:
+            execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+            yield from super().windows(*args, **options)  # type: ignore[arg-type]
+
+    with pytest.raises(hf.RunError, match="exists already and is left as it is"):
+        execute(Slow(small_net(), SIGMA), plan(out))
+    assert [entry.certificate for entry in hf.Run.open(out)] == [entry.certificate for entry in whole]  # type: ignore[attr-defined]
+
+
+def test_an_interruption_while_the_folder_is_made_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, times = RunFolder.create, list[int]()
+
+    def interrupted_once(path: Path, config: dict[str, object]) -> RunFolder:
+        times.append(1)
+        if len(times) == 1:
+            raise KeyboardInterrupt
+        return create(path, config)
+
+    monkeypatch.setattr(RunFolder, "create", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "a"))
+    kept = hf.Run.open(tmp_path / "a")
+    assert len(kept) == 6
+    assert kept.config["status"] == "interrupted"
+
+
 def test_a_network_is_known_by_its_weights_and_its_structure() -> None:
     first = SmoothedClassifier(small_net(), SIGMA).fingerprint
     assert SmoothedClassifier(small_net(), SIGMA).fingerprint == first

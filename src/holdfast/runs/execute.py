@@ -23,7 +23,7 @@ from holdfast.runs.lock import locked
 from holdfast.runs.resume import RUNNING, Begun, begun, check_same, data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import write_log
-from holdfast.runs.writer import RunWriter, writing
+from holdfast.runs.writer import writing
 from holdfast.smoothed import Settings, SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
@@ -90,48 +90,59 @@ def execute(
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
     data, settings = plan.data, plan.settings
-    seed, finished = check_seed(plan.seed), np.zeros(0, dtype=np.int64)
-    config = _config(plan, smoothed, seed)
-    with ExitStack() as until_done:
-        writer: RunWriter | None = None
+    config = _config(plan, smoothed, check_seed(plan.seed))
+    with ExitStack() as lock:
+        found: Begun | None = None
         if RunFolder.holds_run(plan.out):
-            found = _continued(plan, config, until_done)
-            seed, finished = found.seed, found.finished
-            writer = until_done.enter_context(writing(found.folder, parts=found.parts))
-            say(f"resuming: {len(finished)} of {len(data)} were finished")
+            found = _continued(plan, config, lock)
+            say(f"resuming: {len(found.finished)} of {len(data)} were finished")
         else:
             RunFolder.refuse(plan.out)
-        rest = np.flatnonzero(~np.isin(data.indices, finished))
+        rest = np.flatnonzero(~np.isin(data.indices, found.finished if found else []))
         RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n) * len(rest))
-        todo, done = _Images(data, rest), 0
-        stream = smoothed.windows(todo, data.indices[rest].tolist(), settings, seed=seed, progress=progress)
-        for certificates in stream if len(rest) else ():
-            table = as_table(_entries(data, rest[done : done + len(certificates)], certificates))
-            if writer is None:
-                writer = until_done.enter_context(writing(_created(plan.out, config, until_done)))
-            writer.add(table)
-            done += len(certificates)
-        assert writer is not None
-        writer.flush()
-        _write_exports(writer.folder)
+        seed = found.seed if found else int(config["provenance"]["seed"], 16)
+        stream = smoothed.windows(
+            _Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
+        )
+        with writing(_New(plan.out, config, lock), found) as writer:
+            done = 0
+            for certificates in stream if len(rest) else ():
+                writer.add(as_table(_entries(data, rest[done : done + len(certificates)], certificates)))
+                done += len(certificates)
+            writer.flush()
+            _write_exports(writer.folder)
     return CertifiedRun(RunFolder.open(plan.out))
 
 
-def _continued(plan: Plan, config: Mapping[str, Any], until_done: ExitStack) -> Begun:
+@dataclass
+class _New:
+    """Makes the run's folder when there is something to put into it, and locks it; picks up where it was interrupted."""
+
+    path: Path
+    config: Mapping[str, Any]
+    lock: ExitStack
+    mine: bool = False
+
+    def __call__(self) -> RunFolder:
+        if not self.mine:
+            RunFolder.make(self.path)
+            with ExitStack() as attempt:
+                attempt.enter_context(locked(self.path))
+                RunFolder.refuse(self.path)  # somebody may have been faster
+                self.lock.push(attempt.pop_all())
+            self.mine = True
+        return RunFolder.open(self.path) if RunFolder.holds_run(self.path) else RunFolder.create(self.path, self.config)
+
+
+def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> Begun:
     folder = RunFolder.open(plan.out)
     check_same(folder, config, plan.seed)  # before the lock: what is refused is not touched at all
-    until_done.enter_context(locked(plan.out))
+    lock.enter_context(locked(plan.out))
     check_same(folder, config, plan.seed)
     found = begun(folder)
     recorded = folder.config()
     folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), _now()]})
     return found
-
-
-def _created(path: Path, config: Mapping[str, Any], until_done: ExitStack) -> RunFolder:
-    RunFolder.make(path)
-    until_done.enter_context(locked(path))
-    return RunFolder.create(path, config)
 
 
 def _entries(data: LabelledInputs, positions: NDArray[np.int64], certificates: Sequence[Certificate]) -> list[Entry]:

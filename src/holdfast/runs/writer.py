@@ -2,13 +2,13 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.resume import COMPLETE, INTERRUPTED
+from holdfast.runs.resume import COMPLETE, INTERRUPTED, Begun
 from holdfast.runs.store import write_table
 
 _SECONDS = 10.0
@@ -16,11 +16,15 @@ _BYTES = 2**26
 
 
 class RunWriter:
-    """Collects finished entries and writes them every ten seconds, or before they fill 64 MB."""
+    """Collects finished entries and writes them every ten seconds, or before they fill 64 MB.
 
-    def __init__(self, folder: RunFolder, *, parts: int = 0) -> None:
-        self.folder = folder
-        self._parts = parts
+    ``place`` gives the folder, and may be asked again if it was interrupted at making it.
+    """
+
+    def __init__(self, place: Callable[[], RunFolder], begun: Begun | None) -> None:
+        self._place = place
+        self._folder = begun.folder if begun else None
+        self._parts = begun.parts if begun else 0
         self._waiting: list[pa.Table] = []
         self._written = -math.inf  # the first entries come with the folder: a run on disk is never empty for long
 
@@ -37,21 +41,27 @@ class RunWriter:
             self._waiting, self._parts = [], self._parts + 1
         self._written = time.monotonic()
 
-    def status(self, status: str) -> None:
-        """Record how far the run is."""
-        self.folder.write_config({**self.folder.config(), "status": status})
+    @property
+    def folder(self) -> RunFolder:
+        """Where the parts go; made when it is first needed."""
+        if self._folder is None:
+            self._folder = self._place()
+        return self._folder
+
+    def end(self, status: str) -> None:
+        """Write the rest, and record how the run ended, if there is anything of it."""
+        self.flush()
+        if self._folder is not None:
+            self._folder.write_config({**self._folder.config(), "status": status})
 
 
 @contextmanager
-def writing(folder: RunFolder, *, parts: int = 0) -> Iterator[RunWriter]:
+def writing(place: Callable[[], RunFolder], begun: Begun | None) -> Iterator[RunWriter]:
     """A writer that keeps what was finished, whatever happens; the run is complete when the block ends."""
-    writer = RunWriter(folder, parts=parts)
+    writer = RunWriter(place, begun)
     try:
         yield writer
-        status = COMPLETE
     except BaseException:
-        status = INTERRUPTED
+        writer.end(INTERRUPTED)
         raise
-    finally:
-        writer.flush()
-        writer.status(status)
+    writer.end(COMPLETE)
