@@ -235,6 +235,8 @@ def test_a_network_is_known_by_its_weights_and_its_structure() -> None:
     with torch.no_grad():
         next(changed.parameters()).view(-1)[0].nextafter_(torch.tensor(9.0))
     assert SmoothedClassifier(changed, SIGMA).fingerprint != first
+    biased = [SmoothedClassifier(hf.ProbitModel([1.0], b), SIGMA, outputs="probabilities").fingerprint for b in (0, 1)]
+    assert biased[0] != biased[1]
     smoother = small_net()
     smoother.register_module("1", torch.nn.Tanh())
     assert SmoothedClassifier(smoother, SIGMA).fingerprint != first

@@ -257,6 +257,12 @@ class ScoreHistogram(Scores):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels without its zeros."""
+        k = self.occupied
+        small = k.astype(np.int32), self.counts[k].astype(np.int32 if self.n < 2**31 else np.int64)
+        return _unpacked, (*small, self.counts.size - 1, self.support, self.sigma)
+
     def to_dict(self) -> dict[str, Any]:
         """The occupied counters, as plain numbers."""
         k = self.occupied
@@ -286,6 +292,12 @@ class ScoreHistogram(Scores):
         dense = np.zeros(bins + 1, dtype=np.int64)
         dense[where] = np.asarray(counts, dtype=np.int64)
         return cls(dense, support=support, sigma=sigma)
+
+
+def _unpacked(
+    occupied: NDArray[np.int32], counts: NDArray[np.int64], bins: int, support: tuple[float, float], sigma: float
+) -> ScoreHistogram:
+    return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, sigma=sigma)
 
 
 def _first(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:

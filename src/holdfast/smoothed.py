@@ -22,7 +22,7 @@ from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import progress_bar, unseen
-from holdfast.sampling import Engine, LocalEngine, Question, Task
+from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Deciding, Decision
@@ -88,6 +88,7 @@ class SmoothedClassifier:
             (1 or 3, height, width) array for an image.
         device: where to run; by default where the module's parameters are.
         batch: at most this many noisy copies go through the module at once.
+        engine: who runs the copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class SmoothedClassifier:
         inputs: str = "auto",
         device: str | torch.device | None = None,
         batch: int | None = None,
+        engine: Compute | None = None,
     ) -> None:
         self.sigma = check_sigma(sigma)
         check_kind(inputs)
         self._kind = inputs
         self._model = TorchModel(net, outputs=outputs, device=device)
         self._batch = _check_batch(batch)
+        self._compute = _check_compute(engine)
 
     def __repr__(self) -> str:
         return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
@@ -474,7 +477,7 @@ class SmoothedClassifier:
         asked = _check_batch(batch) or self._batch
         shape = self._probe(xs)
         rows = asked or _default_batch(self._model.device, shape)
-        return LocalEngine(self._model, Gaussian(self.sigma), seed, rows), shape
+        return self._compute.engine(self._model, Gaussian(self.sigma), seed, rows), shape
 
     def _probe(self, xs: InputSource) -> torch.Size:
         """Refuse bad inputs and bad models before any time is spent on them."""
@@ -532,6 +535,12 @@ def _support_of(measure: str) -> tuple[float, float]:
 
 def _check_batch(batch: int | None) -> int | None:
     return None if batch is None else max(_SMALLEST_BATCH, check_count("batch", batch, at_most=_LARGEST_BATCH))
+
+
+def _check_compute(engine: Compute | None) -> Compute:
+    if engine is not None and not isinstance(engine, Compute):
+        raise InvalidArgument(f"engine must be Local() or RayCluster(workers=...), got {engine!r}")
+    return Local() if engine is None else engine
 
 
 def _default_batch(device: torch.device, shape: torch.Size) -> int:

@@ -44,7 +44,12 @@ def certify(
     seed: str | None = typer.Option(None, help="For a replay; by default secret, and recorded in run.json."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
     precision: str = typer.Option("float32", help="Precision of the forward passes: float32."),
-    engine: str = typer.Option("local", help="Who runs the copies: local."),
+    engine: str = typer.Option("local", help="Who runs the copies: 'local', or 'ray' (a cluster)."),
+    workers: int | None = typer.Option(None, help="With ray: how many workers; default: as many as there is room for."),
+    cores_per_worker: int | None = typer.Option(None, help="With ray: CPU cores of each worker; default: 1."),
+    address: str | None = typer.Option(
+        None, help="With ray: a running cluster ('auto', 'host:6379'); default: start one on this machine."
+    ),
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
@@ -53,6 +58,7 @@ def certify(
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
+    from holdfast.cli.engines import compute_named
     from holdfast.cli.models import open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
@@ -61,7 +67,7 @@ def certify(
     from holdfast.zoo.datasets.open import open_dataset
 
     choice(precision, "--precision", ("float32",))
-    choice(engine, "--engine", ("local",))
+    compute = compute_named(engine, workers=workers, cores_per_worker=cores_per_worker, address=address)
     settings = Settings(
         n,
         n0,
@@ -91,10 +97,11 @@ def certify(
             style="yellow",
         )
     smoothed = SmoothedClassifier(
-        checkpoint.net, sigma, outputs=outputs, inputs=inputs_kind, device=device, batch=batch
+        checkpoint.net, sigma, outputs=outputs, inputs=inputs_kind, device=device, batch=batch, engine=compute
     )
     notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
-    run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
+    with compute:
+        run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)
     print_report([run], Question(), console)
     console.print(f"{len(run)} certificates in {out}; next: holdfast report {out}", soft_wrap=True)

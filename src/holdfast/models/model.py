@@ -38,6 +38,10 @@ class Model(ABC):
         """The arithmetic of the forward passes; the certificate is about the network at that precision."""
 
     @abstractmethod
+    def moved(self, device: torch.device) -> "Model":
+        """The same model on another device."""
+
+    @abstractmethod
     def prepared(self) -> AbstractContextManager[None]:
         """Within it the model may be asked, from several threads at once; afterwards it is as it was before."""
 

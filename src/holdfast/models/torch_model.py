@@ -1,5 +1,6 @@
 """Any ``torch.nn.Module`` as a model."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -54,6 +55,13 @@ class TorchModel(Model):
     def precision(self) -> str:
         """float32 throughout: TensorFloat-32 is switched off while sampling."""
         return "float32"
+
+    def moved(self, device: torch.device) -> "TorchModel":
+        """The same model on another device; this one stays where it is."""
+        if device == self._device:
+            return self
+        outputs = "logits" if self._softmax else "probabilities"
+        return TorchModel(copy.deepcopy(self._net), outputs=outputs, device=device)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:

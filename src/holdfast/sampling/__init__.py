@@ -1,6 +1,7 @@
 """Sampling: from a model and inputs to counts of scores."""
 
+from holdfast.sampling.compute import Compute, Local
 from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.local import LocalEngine
 
-__all__ = ["Answer", "Engine", "LocalEngine", "Question", "Task"]
+__all__ = ["Answer", "Compute", "Engine", "Local", "LocalEngine", "Question", "Task"]
