@@ -106,12 +106,14 @@ def test_no_more_inputs_are_read_than_may_wait() -> None:
     assert flow.next_job() is not None
 
 
-def test_jobs_grow_towards_a_second_and_no_faster_than_fourfold() -> None:
+def test_jobs_grow_towards_half_a_second_and_no_faster_than_fourfold() -> None:
     pace = Pace(1)
     for expected in (4, 16, 64, 100, 100):
-        pace.learn(50, 0.5)
+        pace.learn(50, 0.25)
         assert pace.copies == expected
-    pace.learn(50, 5.0)
+    pace.learn(5, 0.05)  # too short to tell
+    assert pace.copies == 100
+    pace.learn(50, 2.5)
     assert pace.copies == 10
 
 

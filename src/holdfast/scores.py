@@ -8,6 +8,7 @@ reach them? (:class:`Exceedances`.)
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -219,7 +220,7 @@ class ScoreHistogram(Scores):
         """The grid the samples were counted on."""
         return Grid(self.support, self.counts.size - 1)
 
-    @property
+    @cached_property
     def occupied(self) -> NDArray[np.int64]:
         """The counters that are not zero."""
         return np.flatnonzero(self.counts).astype(np.int64)

@@ -109,6 +109,7 @@ def execute(
             for certificates in stream if len(rest) else ():
                 writer.add(as_table(_entries(data, rest[done : done + len(certificates)], certificates)))
                 done += len(certificates)
+            assert done == len(rest), "every input has its certificate before a run is called complete"
             writer.flush()
             _write_exports(writer.folder)
     return CertifiedRun(RunFolder.open(plan.out))

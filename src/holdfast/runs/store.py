@@ -66,8 +66,8 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
 
 
 def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
-    """Write compact entries as the part of that number."""
-    folder.write(part_name(number), lambda path: pq.write_table(table, path, compression="zstd"))
+    """Write compact entries as the part of that number; again, if an interruption hid that it had been written."""
+    folder.write(part_name(number), lambda path: pq.write_table(table, path, compression="zstd"), replace=True)
 
 
 def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None:

@@ -12,11 +12,11 @@ from holdfast.runs.resume import COMPLETE, INTERRUPTED, Begun
 from holdfast.runs.store import write_table
 
 _SECONDS = 10.0
-_BYTES = 2**26
+_BYTES = 2**23
 
 
 class RunWriter:
-    """Collects finished entries and writes them every ten seconds, or before they fill 64 MB.
+    """Collects finished entries and writes them: at first soon, then every ten seconds, or before they fill 8 MB.
 
     ``place`` gives the folder, and may be asked again if it was interrupted at making it.
     """
@@ -26,19 +26,23 @@ class RunWriter:
         self._folder = begun.folder if begun else None
         self._parts = begun.parts if begun else 0
         self._waiting: list[pa.Table] = []
+        self._bytes = 0
+        self._pause = 1.0
         self._written = -math.inf  # the first entries come with the folder: a run on disk is never empty for long
 
     def add(self, entries: pa.Table) -> None:
         """Take finished entries in their compact form."""
         self._waiting.append(entries)
-        if time.monotonic() - self._written > _SECONDS or sum(each.nbytes for each in self._waiting) > _BYTES:
+        self._bytes += entries.nbytes
+        if time.monotonic() - self._written > min(self._pause, _SECONDS) or self._bytes > _BYTES:
             self.flush()
+            self._pause *= 2
 
     def flush(self) -> None:
         """Write what is waiting as the next part."""
         if self._waiting:
             write_table(self.folder, self._parts, pa.concat_tables(self._waiting).combine_chunks())
-            self._waiting, self._parts = [], self._parts + 1
+            self._waiting, self._bytes, self._parts = [], 0, self._parts + 1
         self._written = time.monotonic()
 
     @property

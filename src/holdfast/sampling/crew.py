@@ -56,6 +56,7 @@ class Crew:
         self._sent: dict[Any, _Sent] = {}
         self._again: deque[tuple[Job, int]] = deque()
         self._losses = 0
+        self._turn = 0
         self._alive = time.monotonic()
         for _ in range(workers):
             self._take_on()
@@ -63,19 +64,29 @@ class Crew:
     def work(self, flow: Flow[T], setup: Setup, on_copies: OnDone) -> Iterator[list[T]]:
         """Everything the flow makes of its jobs, in order, as it is finished."""
         self._forget()
+        self._turn += 1
+        turn, self._alive = self._turn, time.monotonic()
         try:
             while True:
                 self._hand_out(flow, setup)
-                yield from flow.finished()
+                for some in flow.finished():
+                    yield some
+                    if turn != self._turn:
+                        raise ClusterError(
+                            "the cluster was asked something else before this was finished, and does one thing at a time; "
+                            "take all certificates of one question before the next, or use two clusters"
+                        )
                 self._hand_out(flow, setup)  # what was handed over made room for more
                 if self._ready_hands() and not self._busy():
                     return
                 self._collect(flow, on_copies)
         finally:
-            self._forget()
+            if turn == self._turn:
+                self._forget()
 
     def dismiss(self) -> None:
         """End all workers."""
+        self._turn += 1
         for hand in self._hands:
             self._ray.kill(hand.actor)
         self._hands, self._sent = [], {}
@@ -124,7 +135,9 @@ class Crew:
         sent = self._sent[reference]
         try:
             done = self._ray.get(reference)
-        except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
+        except errors.RayTaskError:
+            raise  # not a loss: the same would happen anywhere
+        except errors.RayError as error:
             self._replace(sent.hand, error)
             return
         del self._sent[reference]

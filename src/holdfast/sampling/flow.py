@@ -13,6 +13,7 @@ from holdfast.sampling.engine import Answer, Question, Task
 from holdfast.sampling.jobs import Answering, Estimating, Job, Selecting, TaskJob
 
 _MOST_INPUTS = 32
+_JOB_S = 0.5
 T = TypeVar("T")
 
 
@@ -30,16 +31,17 @@ class Done:
 
 
 class Pace:
-    """How many copies make a job of about a second: learnt from the jobs before."""
+    """How many copies make a job of about half a second: learnt from the jobs before."""
 
     def __init__(self, least: int) -> None:
         self._least = least
         self.copies = least
 
     def learn(self, copies: int, seconds: float) -> None:
-        """A job of so many copies took so long."""
-        towards = int(copies / max(seconds, 1e-3))
-        self.copies = max(self._least, min(towards, 4 * self.copies))
+        """A job of so many copies took so long; one that was over at once says only that it could have been larger."""
+        towards = int(_JOB_S * copies / max(seconds, 1e-3))
+        if seconds > _JOB_S / 5 or towards > self.copies:
+            self.copies = max(self._least, min(towards, 4 * self.copies))
 
     def span(self, block: int) -> int:
         """The same in whole blocks of noise."""
