@@ -135,6 +135,14 @@ class Small(Model):
     device = CPU
     precision = "float32"
     compiled = False
+    fingerprint = "small"
+
+    def moved(self, device: torch.device) -> Model:
+        assert device == CPU
+        return self
+
+    def replicas(self) -> list[Model]:
+        return []
 
     def prepared(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -172,7 +180,7 @@ def test_replicas_share_the_copies_and_change_nothing() -> None:
     tasks = [Task(0, xs[0], 0, 2_500, 1), Task(1, xs[1], 0, 1_200, 2)]
     model = TorchModel(small_net())
     alone = LocalEngine(model, Gaussian(0.3), 4, 64).estimate(tasks, on_copies=nothing)
-    shared = LocalEngine(model, Gaussian(0.3), 4, 64, [model.replica(CPU)]).estimate(tasks, on_copies=nothing)
+    shared = LocalEngine(model, Gaussian(0.3), 4, 64, [TorchModel(small_net())]).estimate(tasks, on_copies=nothing)
     assert shared == alone
 
 

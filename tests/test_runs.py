@@ -185,15 +185,14 @@ def test_a_disk_that_fills_up_while_writing_is_reported_and_leaves_no_half_file(
 
 def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smoothed = SmoothedClassifier(small_net(), SIGMA)
-    whole = smoothed.stream
+    whole = smoothed.windows
 
-    def interrupted(*args: object, **options: object) -> Iterator[hf.Certificate]:
-        for number, certificate in enumerate(whole(*args, **options)):  # type: ignore[arg-type]
-            if number == 4:
-                raise KeyboardInterrupt
-            yield certificate
+    def interrupted(*args: object, **options: object) -> Iterator[list[hf.Certificate]]:
+        for some in whole(*args, **options):  # type: ignore[arg-type]
+            yield some[:4]
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(smoothed, "stream", interrupted)
+    monkeypatch.setattr(smoothed, "windows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         execute(smoothed, plan(tmp_path / "a"))
     kept = hf.Run.open(tmp_path / "a")

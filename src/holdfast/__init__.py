@@ -14,6 +14,7 @@ from holdfast.certificate import Certificate, Provenance
 from holdfast.classes import ClassCertificate
 from holdfast.errors import (
     CheckpointError,
+    ClusterError,
     DatasetError,
     HoldfastError,
     InvalidArgument,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from holdfast.models.probit import ProbitModel
     from holdfast.runs.execute import certify_run
     from holdfast.runs.run import Run
+    from holdfast.sampling.cluster import RayCluster
+    from holdfast.sampling.compute import Local
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.normalize import Normalize
 
@@ -40,7 +43,9 @@ __version__ = installed_version()
 
 _LAZY = {
     "Normalize": "holdfast.zoo.normalize",
+    "Local": "holdfast.sampling.compute",
     "ProbitModel": "holdfast.models.probit",
+    "RayCluster": "holdfast.sampling.cluster",
     "Run": "holdfast.runs.run",
     "Settings": "holdfast.smoothed",
     "SmoothedClassifier": "holdfast.smoothed",
@@ -58,6 +63,7 @@ __all__ = [
     "Certificate",
     "CheckpointError",
     "ClassCertificate",
+    "ClusterError",
     "Curve",
     "Curves",
     "DatasetError",
@@ -72,6 +78,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidInput",
     "LabelCertificate",
+    "Local",
     "MeanBound",
     "Method",
     "ModelError",
@@ -80,6 +87,7 @@ __all__ = [
     "NotClaimed",
     "ProbitModel",
     "Provenance",
+    "RayCluster",
     "Run",
     "RunError",
     "ScoreHistogram",

@@ -9,7 +9,8 @@
     ├── CheckpointError             exit 5   missing, unreadable or foreign weights
     ├── DatasetError                exit 6   unknown dataset, missing or malformed file
     ├── RunError                    exit 7   a run on disk: exists already, damaged, no space left
-    └── NotClaimed                  exit 8   asked for a claim that the certificate does not make
+    ├── NotClaimed                  exit 8   asked for a claim that the certificate does not make
+    └── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
@@ -61,3 +62,9 @@ class NotClaimed(HoldfastError, AttributeError):
     """The certificate does not make this claim, and spent no alpha on it."""
 
     exit_code = 8
+
+
+class ClusterError(HoldfastError):
+    """A cluster cannot be used: Ray is not installed, the resources are not there, or workers keep dying."""
+
+    exit_code = 9

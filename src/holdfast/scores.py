@@ -8,6 +8,7 @@ reach them? (:class:`Exceedances`.)
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -147,6 +148,44 @@ class ScoreSamples(Scores):
         return ScoreHistogram(counts, support=self.support, sigma=self.sigma)
 
 
+class OccupiedCounters(Scores):
+    """A histogram by the counters that are not zero: as it is stored and sent, and all that bounds look at.
+
+    Trusted as it is: made from a :class:`ScoreHistogram`, or read from where one was stored.
+    """
+
+    def __init__(
+        self, occupied: NDArray[np.integer[Any]], counts: NDArray[np.integer[Any]], grid: Grid, sigma: float
+    ) -> None:
+        self.occupied, self.counts = np.asarray(occupied, dtype=np.int64), np.asarray(counts, dtype=np.int64)
+        self.grid = grid
+        self.support, self.sigma = grid.support, sigma
+
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return int(self.counts.sum())
+
+    def from_below(self) -> Exceedances:
+        """Samples count as the lower edge of their bin."""
+        at_least = np.cumsum(self.counts[::-1])[::-1]
+        return Exceedances(self.grid.round_down(self.occupied), at_least, self.n, self.support)
+
+    def from_above(self) -> Exceedances:
+        """Samples count as the upper edge of their bin, then the score is reflected."""
+        a, b = self.support
+        at_most = np.cumsum(self.counts)
+        mirrored = np.clip((a + b) - self.grid.round_up(self.occupied), a, b)
+        return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
+
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:  # noqa: ARG002
+        """Counts have no order."""
+        raise InvalidArgument(
+            "a histogram has forgotten in which order its samples came, which a tangent needs; "
+            "use ScoreSamples, or a band: CDF(band=BerkJones())"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram(Scores):
     """How many samples fell on each step of the fixed grid of :mod:`holdfast.grid`.
@@ -181,31 +220,27 @@ class ScoreHistogram(Scores):
         """The grid the samples were counted on."""
         return Grid(self.support, self.counts.size - 1)
 
-    @property
+    @cached_property
     def occupied(self) -> NDArray[np.int64]:
         """The counters that are not zero."""
         return np.flatnonzero(self.counts).astype(np.int64)
 
+    def compact(self) -> "OccupiedCounters":
+        """The same counts without the zeros."""
+        k = self.occupied
+        return OccupiedCounters(k, self.counts[k], self.grid, self.sigma)
+
     def from_below(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
-        k = self.occupied
-        at_least = np.cumsum(self.counts[k][::-1])[::-1]
-        return Exceedances(self.grid.round_down(k), at_least, self.n, self.support)
+        return self.compact().from_below()
 
     def from_above(self) -> Exceedances:
         """Samples count as the upper edge of their bin, then the score is reflected."""
-        k = self.occupied
-        a, b = self.support
-        at_most = np.cumsum(self.counts[k])
-        mirrored = np.clip((a + b) - self.grid.round_up(k), a, b)
-        return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
+        return self.compact().from_above()
 
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:  # noqa: ARG002
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
         """Counts have no order."""
-        raise InvalidArgument(
-            "a histogram has forgotten in which order its samples came, which a tangent needs; "
-            "use ScoreSamples, or a band: CDF(band=BerkJones())"
-        )
+        return self.compact().blocks(sizes)
 
     def coarser(self, bins: int) -> "ScoreHistogram":
         """The same samples counted on a grid with fewer bins, to store less.
@@ -243,6 +278,12 @@ class ScoreHistogram(Scores):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels without its zeros."""
+        k = self.occupied
+        small = k.astype(np.int32), self.counts[k].astype(np.int32 if self.n < 2**31 else np.int64)
+        return _unpacked, (*small, self.counts.size - 1, self.support, self.sigma)
+
     def to_dict(self) -> dict[str, Any]:
         """The occupied counters, as plain numbers."""
         k = self.occupied
@@ -272,6 +313,12 @@ class ScoreHistogram(Scores):
         dense = np.zeros(bins + 1, dtype=np.int64)
         dense[where] = np.asarray(counts, dtype=np.int64)
         return cls(dense, support=support, sigma=sigma)
+
+
+def _unpacked(
+    occupied: NDArray[np.int32], counts: NDArray[np.int64], bins: int, support: tuple[float, float], sigma: float
+) -> ScoreHistogram:
+    return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, sigma=sigma)
 
 
 def _first(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:

@@ -21,8 +21,8 @@ from holdfast.feasibility import check_feasible
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
-from holdfast.progress import OnDone, progress_bar, unseen
-from holdfast.sampling import Engine, LocalEngine, Task
+from holdfast.progress import progress_bar, unseen
+from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
@@ -88,6 +88,7 @@ class SmoothedClassifier:
         precision: of convolutions and matrix products: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``. The
             certificate is about the network at that precision, and records it.
         compile: compile the module before sampling; by default if the work per input is worth it.
+        engine: who runs the copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class SmoothedClassifier:
         batch: int | None = None,
         precision: str = "float32",
         compile: bool | None = None,
+        engine: Compute | None = None,
     ) -> None:
         self.sigma = check_sigma(sigma)
         check_kind(inputs)
@@ -109,8 +111,7 @@ class SmoothedClassifier:
         self._batch = check_batch(batch)
         self._asked: object = None
         self._operations = 0.0
-        # A device without a number means every GPU; the module itself is on the first.
-        self._all_gpus = self._model.device.type == "cuda" and device is not None and torch.device(device).index is None
+        self._compute = _check_compute(engine)
 
     def __repr__(self) -> str:
         return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
@@ -394,7 +395,7 @@ class SmoothedClassifier:
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
             predicted = engine.select([Task(key, inside, 0, n0)], on_copies=on_copies)[0].predicted
             counts = engine.count_classes([Task(key, inside, 0, n, predicted)], on_copies=on_copies)[0]
-        provenance = self._provenance(known_seed, key, time.monotonic() - began)
+        provenance = self.provenance(known_seed, key, time.monotonic() - began)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
     def stream(
@@ -419,45 +420,50 @@ class SmoothedClassifier:
         batch: int | None,
         progress: bool | None,
     ) -> Iterator[Certificate]:
-        known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, settings.n, known_seed, batch)
-        total = len(xs) * (settings.n0 + settings.n)
-        with progress_bar("certifying", total, show=progress) as on_copies:
-            for start in range(0, len(xs), _WINDOW):
-                window = slice(start, min(start + _WINDOW, len(xs)))
-                inputs = [self._checked(xs, position, shape) for position in range(len(xs))[window]]
-                yield from self._certify_window(engine, inputs, indices[window], settings, known_seed, on_copies)
+        for some in self.windows(xs, indices, settings, seed=seed, batch=batch, progress=progress):
+            yield from some
 
-    def _certify_window(
+    def windows(
         self,
-        engine: Engine,
-        inputs: Sequence[Tensor],
+        xs: InputSource,
         indices: Sequence[int],
         settings: Settings,
-        seed: int,
-        on_copies: OnDone,
-    ) -> Iterator[Certificate]:
-        began = time.monotonic()
-        keyed = list(zip(indices, inputs, strict=True))
-        chosen = engine.select([Task(i, x, 0, settings.n0) for i, x in keyed], on_copies=on_copies)
-        found = engine.estimate(
-            [Task(i, x, 0, settings.n, each.predicted) for (i, x), each in zip(keyed, chosen, strict=True)],
-            on_copies=on_copies,
+        *,
+        seed: int | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[list[Certificate]]:
+        """The certificates of :meth:`stream`, those that are finished together in one list: between lists, work goes on."""
+        known_seed = check_seed(seed)
+        engine, shape = self._engine_for(xs, settings.n, known_seed, batch)
+        questions = (
+            Question(int(index), self._checked(xs, position, shape), settings.n0, settings.n)
+            for position, index in enumerate(indices)
         )
-        seconds = (time.monotonic() - began) / len(inputs)
-        for index, selection, evidence in zip(indices, chosen, found, strict=True):
-            yield Certificate(
-                predicted=selection.predicted,
-                n0=settings.n0,
-                alpha=settings.alpha,
-                claims=tuple(settings.claims),
-                sides=check_sides(settings.sides),
-                method=settings.method,
-                evidence=evidence,
-                provenance=self._provenance(seed, int(index), seconds),
-            )
+        asked = iter(indices)
+        with progress_bar("certifying", len(xs) * (settings.n0 + settings.n), show=progress) as on_copies:
+            for answers in engine.answer(questions, on_copies=on_copies):
+                yield [
+                    Certificate(
+                        predicted=answer.selection.predicted,
+                        n0=settings.n0,
+                        alpha=settings.alpha,
+                        claims=tuple(settings.claims),
+                        sides=check_sides(settings.sides),
+                        method=settings.method,
+                        evidence=answer.evidence,
+                        provenance=self.provenance(known_seed, int(index), answer.seconds),
+                    )
+                    for index, answer in zip(itertools.islice(asked, len(answers)), answers, strict=True)
+                ]
 
-    def _provenance(self, seed: int, index: int, seconds: float) -> Provenance:
+    @property
+    def fingerprint(self) -> str:
+        """Which network this is: equal for equal weights, and different for others."""
+        return self._model.fingerprint
+
+    def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
+        """What is recorded of where a certificate's noisy copies came from."""
         device = self._model.device
         return Provenance(
             seed=seed,
@@ -477,15 +483,7 @@ class SmoothedClassifier:
         first = self._probe(xs)
         self._model.expect(self._operations * copies)
         size = asked or default_batch(self._model.device, first.shape, self._operations)
-        return LocalEngine(self._model, Gaussian(self.sigma), seed, size, self._replicas()), first.shape
-
-    def _replicas(self) -> list[TorchModel]:
-        """The model on every further GPU; copied anew for each question, since its weights may have changed."""
-        if not self._all_gpus:
-            return []
-        own = self._model.device.index or 0
-        others = [number for number in range(torch.cuda.device_count()) if number != own]
-        return [self._model.replica(torch.device("cuda", number)) for number in others]
+        return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
 
     def _probe(self, xs: InputSource) -> Tensor:
         """Refuse bad inputs and bad models before any time is spent on them; returns the first input.
@@ -547,3 +545,9 @@ def _support_of(measure: str) -> tuple[float, float]:
         if measure == known.name:
             return known.support
     raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+
+
+def _check_compute(engine: Compute | None) -> Compute:
+    if engine is not None and not isinstance(engine, Compute):
+        raise InvalidArgument(f"engine must be Local() or RayCluster(workers=...), got {engine!r}")
+    return Local() if engine is None else engine

@@ -1,8 +1,10 @@
 """The version, as installed."""
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
+@cache
 def installed_version() -> str:
     """The distribution's version; ``0+source`` when run from a source tree that is not installed."""
     try:

@@ -29,7 +29,7 @@ def certify(
         "'imagenet' (in $IMAGENET_DIR).",
     ),
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
-    out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
+    out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
@@ -55,15 +55,21 @@ def certify(
     compiled: bool | None = typer.Option(
         None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
     ),
-    engine: str = typer.Option("local", help="Who runs the copies: local."),
+    engine: str = typer.Option("local", help="Who runs the copies: 'local', or 'ray' (a cluster)."),
+    workers: int | None = typer.Option(None, help="With ray: how many workers; default: as many as there is room for."),
+    cores_per_worker: int | None = typer.Option(None, help="With ray: CPU cores of each worker; default: 1."),
+    address: str | None = typer.Option(
+        None, help="With ray: a running cluster ('auto', 'host:6379'); default: start one on this machine."
+    ),
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
 
-    Exits with 0 when every input is certified (or abstained on); an interruption keeps what was finished.
+    Exits with 0 when every input is certified (or abstained on). An interrupted or killed run goes on with the same command.
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
+    from holdfast.cli.engines import compute_named
     from holdfast.cli.models import check_images, open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
@@ -71,7 +77,7 @@ def certify(
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    choice(engine, "--engine", ("local",))
+    compute = compute_named(engine, workers=workers, cores_per_worker=cores_per_worker, address=address)
     settings = Settings(
         n,
         n0,
@@ -116,9 +122,11 @@ def certify(
         batch=batch,
         precision=precision,
         compile=compiled,
+        engine=compute,
     )
     notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
-    run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
+    with compute:
+        run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)
     print_report([run], Question(), console)
     console.print(f"{len(run)} certificates in {out}; next: holdfast report {out}", soft_wrap=True)
@@ -128,12 +136,14 @@ def execute_or_say(smoothed: "SmoothedClassifier", plan: "Plan", progress: bool 
     """Certify a plan; if interrupted, say where the finished certificates are."""
     from holdfast.runs.execute import execute
 
+    errors = Console(stderr=True, highlight=False)
     try:
-        return execute(smoothed, plan, progress=progress)
+        return execute(smoothed, plan, progress=progress, say=lambda text: errors.print(text, soft_wrap=True))
     except KeyboardInterrupt:
         if plan.out.exists():
             said = (
-                f"stopped; the certificates finished so far are in {plan.out} ('holdfast report {plan.out}' reads them)"
+                f"stopped; the certificates finished so far are in {plan.out} ('holdfast report {plan.out}' reads them, "
+                f"and the same command goes on from there)"
             )
-            Console(stderr=True, highlight=False).print(said, style="yellow", soft_wrap=True)
+            errors.print(said, style="yellow", soft_wrap=True)
         raise

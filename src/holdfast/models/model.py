@@ -1,6 +1,7 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -24,6 +25,11 @@ class Model(ABC):
 
     @property
     @abstractmethod
+    def fingerprint(self) -> str:
+        """Equal for equal weights, and different for others."""
+
+    @property
+    @abstractmethod
     def device(self) -> torch.device:
         """Where batches must live."""
 
@@ -36,6 +42,14 @@ class Model(ABC):
     @abstractmethod
     def compiled(self) -> bool:
         """Whether the forward passes run compiled: recorded, since it changes last digits."""
+
+    @abstractmethod
+    def moved(self, device: torch.device) -> "Model":
+        """The same model on another device."""
+
+    @abstractmethod
+    def replicas(self) -> "Sequence[Model]":
+        """The same model on further devices that are to be used as well."""
 
     @abstractmethod
     def prepared(self) -> AbstractContextManager[None]:

@@ -4,12 +4,13 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.fingerprint import fingerprint
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.work import operations_per_copy
@@ -52,6 +53,10 @@ class TorchModel(Model):
         self._outputs = outputs
         self._softmax = outputs == "logits"
         self._device = resolve_device(device, net)
+        # A GPU without a number means all of them; the module itself goes to the first.
+        self._everywhere = self._device.type == "cuda" and self._device.index is None
+        if self._everywhere:
+            self._device = torch.device("cuda", torch.cuda.current_device())
         self._precision = precision_named(precision, self._device)
         if device is not None:
             net.to(self._device)
@@ -64,6 +69,11 @@ class TorchModel(Model):
     def name(self) -> str:
         """The module's class."""
         return type(self._net).__name__
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the module's structure and weights."""
+        return fingerprint(self._net)
 
     @property
     def device(self) -> torch.device:
@@ -98,12 +108,32 @@ class TorchModel(Model):
         if self._asked is None:
             self._compile = operations >= _WORTH_COMPILING.get(self._device.type, float("inf"))
 
-    def replica(self, device: torch.device) -> "TorchModel":
-        """The same model on another device."""
-        copied = copy.deepcopy(self._net)
+    def moved(self, device: torch.device) -> "TorchModel":
+        """The same model on another device; this one stays where it is."""
+        if device == self._device:
+            return self
         return TorchModel(
-            copied, outputs=self._outputs, device=device, precision=self._precision.name, compiled=self._compile
+            copy.deepcopy(self._net),
+            outputs=self._outputs,
+            device=device,
+            precision=self._precision.name,
+            compiled=self._compile,
         )
+
+    def replicas(self) -> "list[TorchModel]":
+        """The model on every further GPU, if it was to run on all; copied anew, since its weights may have changed."""
+        if not self._everywhere:
+            return []
+        others = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
+        return [self.moved(device) for device in others if device != self._device]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied to other processes: not what was compiled in this one."""
+        return {**vars(self), "_working": None, "_warm": set()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._working = WorkingCopy(self._net, self._precision)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:

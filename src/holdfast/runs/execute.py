@@ -1,8 +1,8 @@
 """Certify a dataset into a run on disk."""
 
 import platform
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,16 +14,19 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.certificate import Certificate
 from holdfast.noise import check_seed
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.store import Entry, bytes_per_entry, write_part
+from holdfast.runs.lock import locked
+from holdfast.runs.resume import RUNNING, Begun, begun, check_same, data_fingerprints
+from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import write_log
+from holdfast.runs.writer import writing
 from holdfast.smoothed import Settings, SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
 
-_FLUSH_S = 20.0
 _EXPORTS = {"label": "exports/cohen.tsv", "score": "exports/paper_score.tsv", "margin": "exports/paper_margin.tsv"}
 
 
@@ -36,6 +39,10 @@ class Plan:
     out: Path
     seed: int | None = None
     notes: Mapping[str, Any] | None = None
+
+
+def _unsaid(text: str) -> None:
+    """Nobody listens."""
 
 
 def certify_run(
@@ -52,7 +59,8 @@ def certify_run(
 ) -> CertifiedRun:
     """Certify labelled inputs of your own with a network of your own, into a run that ``holdfast report`` reads.
 
-    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of sigma).
+    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of sigma). If ``out`` holds an
+    unfinished run of the same question, it is continued: nothing that was finished is sampled again.
     """
     data = LabelledInputs(
         name, np.asarray(inputs), np.asarray(labels, dtype=np.int64), np.arange(len(inputs)), tuple(label_names)
@@ -60,47 +68,95 @@ def certify_run(
     return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
 
 
-def execute(smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None) -> CertifiedRun:
-    """Certify every input of the plan; an interruption keeps what was finished.
+def execute(
+    smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None, say: Callable[[str], None] = _unsaid
+) -> CertifiedRun:
+    """Certify every input of the plan; an interruption keeps what was finished, and the same plan goes on from there.
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
     data, settings = plan.data, plan.settings
-    seed = check_seed(plan.seed)
-    stream = smoothed.stream(Images(data), data.indices.tolist(), settings, seed=seed, progress=progress)
-    folder: RunFolder | None = None
-    waiting: list[Entry] = []
-    parts, flushed = 0, time.monotonic()
-    status = "interrupted"
-    RunFolder.refuse(plan.out, bytes_needed=bytes_per_entry(settings.n) * len(data))
-    try:
-        for position, certificate in enumerate(stream):
-            if folder is None:
-                config = _config(plan, certificate.provenance.to_dict(), smoothed)
-                folder = RunFolder.create(plan.out, config)
-            waiting.append(Entry(int(data.indices[position]), int(data.labels[position]), certificate))
-            if time.monotonic() - flushed > _FLUSH_S:
-                write_part(folder, parts, waiting)
-                waiting, parts, flushed = [], parts + 1, time.monotonic()
-        status = "complete"
-    finally:
-        if folder is not None:
-            if waiting:
-                write_part(folder, parts, waiting)
-            folder.write_config({**folder.config(), "status": status})
-    assert folder is not None
-    run = CertifiedRun(RunFolder.open(plan.out))
+    config = _config(plan, smoothed, check_seed(plan.seed))
+    with ExitStack() as lock:
+        found: Begun | None = None
+        if RunFolder.holds_run(plan.out):
+            found = _continued(plan, config, lock)
+            say(f"resuming: {len(found.finished)} of {len(data)} were finished")
+        else:
+            RunFolder.refuse(plan.out)
+        rest = np.flatnonzero(~np.isin(data.indices, found.finished if found else []))
+        RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n) * len(rest))
+        seed = found.seed if found else int(config["provenance"]["seed"], 16)
+        stream = smoothed.windows(
+            Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
+        )
+        with writing(_New(plan.out, config, smoothed, lock), found) as writer:
+            done = 0
+            for certificates in stream if len(rest) else ():
+                writer.add(as_table(_entries(data, rest[done : done + len(certificates)], certificates)))
+                done += len(certificates)
+            assert done == len(rest), "every input has its certificate before a run is called complete"
+            writer.flush()
+            _write_exports(writer.folder)
+    return CertifiedRun(RunFolder.open(plan.out))
+
+
+@dataclass
+class _New:
+    """Makes the run's folder when there is something to put into it, and locks it; picks up where it was interrupted."""
+
+    path: Path
+    config: Mapping[str, Any]
+    smoothed: SmoothedClassifier
+    lock: ExitStack
+    mine: bool = False
+
+    def __call__(self) -> RunFolder:
+        if not self.mine:
+            RunFolder.make(self.path)
+            with ExitStack() as attempt:
+                attempt.enter_context(locked(self.path))
+                RunFolder.refuse(self.path)  # somebody may have been faster
+                self.lock.push(attempt.pop_all())
+            self.mine = True
+        if RunFolder.holds_run(self.path):
+            return RunFolder.open(self.path)
+        # Whether the network could be compiled is known by now, since the first certificates are there.
+        provenance = {**self.config["provenance"], "compiled": self.smoothed.provenance(0, 0, 0.0).compiled}
+        return RunFolder.create(self.path, {**self.config, "provenance": provenance})
+
+
+def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> Begun:
+    folder = RunFolder.open(plan.out)
+    check_same(folder, config, plan.seed)  # before the lock: what is refused is not touched at all
+    lock.enter_context(locked(plan.out))
+    check_same(folder, config, plan.seed)
+    found = begun(folder)
+    recorded = folder.config()
+    folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), _now()]})
+    return found
+
+
+def _entries(data: LabelledData, positions: NDArray[np.int64], certificates: Sequence[Certificate]) -> list[Entry]:
+    return [
+        Entry(int(data.indices[position]), int(data.labels[position]), certificate)
+        for position, certificate in zip(positions, certificates, strict=True)
+    ]
+
+
+def _write_exports(folder: RunFolder) -> None:
+    run = CertifiedRun(folder)
     for measure in run.measures:
-        folder.write(_EXPORTS[measure], partial(write_log, log=export_log(run, measure)))
-    return run
+        folder.write(_EXPORTS[measure], partial(write_log, log=export_log(run, measure)), replace=True)
 
 
-def _config(plan: Plan, provenance: dict[str, Any], smoothed: SmoothedClassifier) -> dict[str, Any]:
+def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
     settings = plan.settings
+    provenance = smoothed.provenance(seed, 0, 0.0).to_dict()
     return {
         "kind": "certified",
-        "status": "running",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "status": RUNNING,
+        "created": _now(),
         "data": plan.data.name,
         "inputs": len(plan.data),
         "label_names": list(plan.data.label_names),
@@ -117,6 +173,11 @@ def _config(plan: Plan, provenance: dict[str, Any], smoothed: SmoothedClassifier
             "torch": torch.__version__,
             **{package: version(package) for package in ("numpy", "scipy", "pyarrow")},
         },
+        "fingerprints": {"weights": smoothed.fingerprint, **data_fingerprints(plan.data)},
         "platform": platform.platform(),
         **(plan.notes or {}),
     }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

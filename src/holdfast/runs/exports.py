@@ -1,13 +1,16 @@
 """A run as the logs that other people's scripts read."""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
 
-from holdfast.certificate import Certificate
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.errors import InvalidArgument
 from holdfast.runs.certified import BASELINE, CertifiedRun
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.run import Run
-from holdfast.runs.store import Entry
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, PAPER_RADII, Log, LogRow
 
 
@@ -20,28 +23,36 @@ def export_log(run: Run, measure: str) -> Log:
     if isinstance(run, ImportedRun):
         return run.log
     assert isinstance(run, CertifiedRun)
+    stored = run.columns(["index", "label", "predicted", "abstained", "seconds"])
     if measure == "label":
-        return Log(COHEN_COLUMNS, [_label_row(entry) for entry in run])
-    radii = np.array(PAPER_RADII)
-    own = run.lower(measure, run.methods(measure)[0], radii)
-    baseline = run.lower(measure, BASELINE, radii)
-    return Log(
-        PAPER_COLUMNS,
-        [
-            _row(entry, entry.certificate.abstained, (*ours.tolist(), *naive.tolist()))
-            for entry, ours, naive in zip(run, own, baseline, strict=True)
-        ],
-    )
+        radii = run.label_radius
+        numbers = np.maximum(radii, 0.0)[:, None]
+        return Log(COHEN_COLUMNS, _Rows(stored, numbers, radii < 0))
+    at = np.array(PAPER_RADII)
+    own = run.lower(measure, run.methods(measure)[0], at)
+    baseline = run.lower(measure, BASELINE, at)
+    return Log(PAPER_COLUMNS, _Rows(stored, np.hstack((own, baseline)), stored["abstained"].astype(bool)))
 
 
-def _label_row(entry: Entry) -> LogRow:
-    label = entry.certificate.label
-    return _row(entry, not label.certified, (label.radius,))
+@dataclass(frozen=True, eq=False)
+class _Rows(Sequence[LogRow]):
+    """The rows of a log, each made when it is asked for: a hundred thousand of them are a few arrays."""
 
+    stored: dict[str, NDArray[Any]]
+    numbers: NDArray[np.float64]
+    abstained: NDArray[np.bool_]
 
-def _row(entry: Entry, abstained: bool, numbers: tuple[float, ...]) -> LogRow:
-    certificate: Certificate = entry.certificate
-    predicted = -1 if abstained else certificate.predicted
-    return LogRow(
-        entry.index, entry.label, predicted, numbers, predicted == entry.label, certificate.provenance.seconds
-    )
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, position: int) -> LogRow: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[LogRow]: ...
+    def __getitem__(self, position: int | slice) -> LogRow | list[LogRow]:
+        if isinstance(position, slice):
+            return [self[each] for each in range(len(self))[position]]
+        index, label, predicted = (int(self.stored[name][position]) for name in ("index", "label", "predicted"))
+        answer = -1 if self.abstained[position] else predicted
+        numbers = tuple(self.numbers[position].tolist())
+        return LogRow(index, label, answer, numbers, answer == label, float(self.stored["seconds"][position]))

@@ -1,4 +1,4 @@
-"""A run's folder on disk: created once, written through temporary files, never damaged."""
+"""A run's folder on disk: written through temporary files, never damaged."""
 
 import errno
 import json
@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import RunError
+from holdfast.runs.lock import LOCK
 
 FORMAT = 1
 _CONFIG = "run.json"
+_UNFINISHED = ".partial"
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,15 @@ class RunFolder:
     path: Path
 
     @staticmethod
-    def refuse(path: Path, *, bytes_needed: int) -> None:
-        """Refuse a folder that exists, and a disk that is too full, before any work is done for it."""
-        if path.exists():
+    def refuse(path: Path) -> None:
+        """Refuse a place where something is already, before any work is done for it."""
+        if path.exists() and not _is_bare(path):
             raise RunError(f"{path} exists already and is left as it is; choose another --out, or move it away first")
-        parent = next(folder for folder in path.absolute().parents if folder.exists())
+
+    @staticmethod
+    def check_room(path: Path, *, bytes_needed: int) -> None:
+        """Refuse a place that cannot be written to, and a disk that is too full."""
+        parent = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise RunError(
                 f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out"
@@ -38,18 +44,30 @@ class RunFolder:
                 f"{bytes_needed / 1e6:,.1f} MB; free some space or choose another --out"
             )
 
+    @staticmethod
+    def holds_run(path: Path) -> bool:
+        """Whether there is a run at this path, finished or not."""
+        return (path / _CONFIG).is_file()
+
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
         """A new folder with its configuration."""
+        cls.make(path)
+        if not _is_bare(path):
+            raise RunError(f"{path} exists already and is left as it is; choose another --out")
+        folder = cls(path)
+        folder.write_config({"format": FORMAT, **config})
+        return folder
+
+    @staticmethod
+    def make(path: Path) -> None:
+        """A folder to lock; it may exist."""
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
             raise RunError(f"{path} exists already and is left as it is; choose another --out") from error
         except OSError as error:
             raise _explained(path, error) from error
-        folder = cls(path)
-        folder.write_config({"format": FORMAT, **config})
-        return folder
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -87,15 +105,34 @@ class RunFolder:
         target = self.path / name
         if target.exists() and not replace:
             raise RunError(f"{target} exists already and is left as it is")
-        temporary = target.with_name(target.name + ".partial")
+        temporary = target.with_name(target.name + _UNFINISHED)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             writer(temporary)
+            _flush_to_disk(temporary)
             temporary.replace(target)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise _explained(target, error) from error
         return target
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half written; only for who holds the folder's lock."""
+        for leftover in self.path.rglob(f"*{_UNFINISHED}"):
+            leftover.unlink(missing_ok=True)
+
+
+def _is_bare(path: Path) -> bool:
+    """An empty folder, or one in which a process was killed before it had written anything whole."""
+    return path.is_dir() and all(
+        each.is_file() and (each.name == LOCK or each.name.endswith(_UNFINISHED)) for each in path.iterdir()
+    )
+
+
+def _flush_to_disk(path: Path) -> None:
+    """Without it, a power cut after the move could leave an empty file in its place."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def free_name(parent: Path, name: str) -> Path:
@@ -111,6 +148,7 @@ def free_name(parent: Path, name: str) -> Path:
 def _explained(path: Path, error: OSError) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
-            f"no space left to write {path}; what was written before is complete. Free some space and certify the rest into another folder"
+            f"no space left to write {path}; what was written before is complete. Free some space and run the same command "
+            f"again: 'holdfast certify' goes on from there"
         )
     return RunError(f"could not write {path}: {os.strerror(error.errno) if error.errno else error}")

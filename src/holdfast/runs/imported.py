@@ -47,7 +47,8 @@ def import_log(source: Path, out: Path, *, measure: str | None = None, sigma: fl
         "time": [row.seconds for row in log.rows],
     }
     table = pa.table(columns)
-    RunFolder.refuse(out, bytes_needed=200 * len(log.rows))
+    RunFolder.refuse(out)
+    RunFolder.check_room(out, bytes_needed=200 * len(log.rows))
     folder = RunFolder.create(out, config)
     folder.write(_TABLE, lambda path: pq.write_table(table, path, compression="zstd"))
     return ImportedRun(folder)

@@ -1,5 +1,6 @@
 """Certificates as Parquet: one row an input, with the counts from which every bound can be computed again."""
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.bounds.named import method_named
 from holdfast.certificate import Certificate, Provenance
-from holdfast.errors import RunError
 from holdfast.evidence import Evidence
+from holdfast.grid import Grid
 from holdfast.runs.folder import RunFolder
-from holdfast.scores import ScoreHistogram
+from holdfast.runs.parts import in_order, part_name, read_indices, read_part
+from holdfast.scores import OccupiedCounters, ScoreHistogram, Scores
 from holdfast.validation import check_sides
 
-_PARTS = "certificates"
+_SUPPORTS = {"score": (0.0, 1.0), "margin": (-1.0, 1.0)}
 _COUNTERS = pa.list_(pa.int32())
 _COUNTS = pa.list_(pa.int64())
 _SCHEMA = pa.schema(
@@ -64,18 +67,39 @@ def bytes_per_entry(n: int) -> int:
     return 2_000 + 2 * 6 * min(n, 16_385)
 
 
-def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None:
-    """Write a few entries as the next part."""
+def as_table(entries: Sequence[Entry]) -> pa.Table:
+    """Entries in the compact form they are stored in."""
     columns = _columns(entries)
-    table = pa.Table.from_arrays([columns[field.name] for field in _SCHEMA], schema=_SCHEMA)
-    folder.write(f"{_PARTS}/part-{number:05d}.parquet", lambda path: pq.write_table(table, path, **_ENCODING))
+    return pa.Table.from_arrays([columns[field.name] for field in _SCHEMA], schema=_SCHEMA)
+
+
+def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
+    """Write compact entries as the part of that number; again, if an interruption hid that it had been written."""
+    folder.write(part_name(number), lambda path: pq.write_table(table, path, **_ENCODING), replace=True)
+
+
+def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None:
+    """Write a few entries as the part of that number."""
+    write_table(folder, number, as_table(entries))
 
 
 def read_entries(folder: RunFolder) -> Iterator[Entry]:
-    """All entries of a run, in the order of their index."""
+    """All entries of a run, in the order of their index; one part in memory at a time, if the parts are in order."""
+    read_indices(folder)  # refuses a run that holds an input twice
     config = folder.config()
-    for row in sorted(_rows(folder.path / _PARTS), key=lambda row: int(row["index"])):
-        yield _entry(row, config)
+    method = method_named(config["method"])
+    for group in in_order(folder):
+        for row in heapq.merge(*(_rows(path) for path in group), key=lambda row: int(row["index"])):
+            yield _entry(row, config, method)
+
+
+def read_scores(folder: RunFolder, measure: str) -> Iterator[Scores]:
+    """The counts of one measure of every input, in the order of their index, and nothing else of them."""
+    sigma, support = float(folder.config()["sigma"]), _SUPPORTS[measure]
+    columns = ["index", "bins", f"{measure}_counters", f"{measure}_counts"]
+    for group in in_order(folder):
+        for row in heapq.merge(*(_rows(path, columns) for path in group), key=lambda row: int(row["index"])):
+            yield OccupiedCounters(row[columns[2]], row[columns[3]], Grid(support, row["bins"]), sigma)
 
 
 def _columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
@@ -113,29 +137,25 @@ def _ragged(rows: Sequence[NDArray[np.int64]], dtype: type[np.integer[Any]]) -> 
     return pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(rows).astype(dtype)))
 
 
-def _rows(parts: Path) -> Iterator[Mapping[str, Any]]:
-    for path in sorted(parts.glob("part-*.parquet")):
-        try:
-            table = pq.read_table(path, schema=_SCHEMA)
-        except (pa.ArrowException, OSError) as error:
-            raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
-        # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        lists = {name: column for name, column in columns.items() if pa.types.is_list(column.type)}
-        plain = {name: column.to_pylist() for name, column in columns.items() if name not in lists}
-        for row in range(len(table)):
-            yield {
-                **{name: values[row] for name, values in plain.items()},
-                **{name: column[row].values.to_numpy() for name, column in lists.items()},
-            }
+def _rows(part: Path, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
+    table = read_part(part, columns=columns, schema=_SCHEMA).sort_by("index")
+    # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
+    found = {name: table.column(name).combine_chunks() for name in table.column_names}
+    lists = {name: column for name, column in found.items() if pa.types.is_list(column.type)}
+    plain = {name: column.to_pylist() for name, column in found.items() if name not in lists}
+    for row in range(len(table)):
+        yield {
+            **{name: values[row] for name, values in plain.items()},
+            **{name: column[row].values.to_numpy() for name, column in lists.items()},
+        }
 
 
-def _entry(row: Mapping[str, Any], config: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any], config: Mapping[str, Any], method: Method) -> Entry:
     sigma = float(config["sigma"])
 
-    def histogram(name: str, support: tuple[float, float]) -> ScoreHistogram:
+    def histogram(name: str) -> ScoreHistogram:
         return ScoreHistogram.from_occupied(
-            row[f"{name}_counters"], row[f"{name}_counts"], bins=row["bins"], support=support, sigma=sigma
+            row[f"{name}_counters"], row[f"{name}_counts"], bins=row["bins"], support=_SUPPORTS[name], sigma=sigma
         )
 
     certificate = Certificate(
@@ -144,8 +164,8 @@ def _entry(row: Mapping[str, Any], config: Mapping[str, Any]) -> Entry:
         alpha=float(config["alpha"]),
         claims=tuple(config["claims"]),
         sides=check_sides(config["sides"]),
-        method=method_named(config["method"]),
-        evidence=Evidence(row["n"], row["votes"], histogram("score", (0.0, 1.0)), histogram("margin", (-1.0, 1.0))),
+        method=method,
+        evidence=Evidence(row["n"], row["votes"], histogram("score"), histogram("margin")),
         provenance=Provenance.from_dict({**config["provenance"], "index": row["index"], "seconds": row["seconds"]}),
     )
     return Entry(row["index"], row["label"], certificate)

@@ -55,22 +55,12 @@ class Log:
 
 def write_log(path: Path, log: Log) -> None:
     """Write a log; reading it back gives the same log, rounded down as written."""
-    lines = ["\t".join(log.columns)]
-    for row in log.rows:
-        numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
-        lines.append(
-            "\t".join(
-                [
-                    str(row.index),
-                    str(row.label),
-                    str(row.predicted),
-                    *numbers,
-                    str(int(row.correct)),
-                    _clock(row.seconds),
-                ]
-            )
-        )
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        file.write("\t".join(log.columns) + "\n")
+        for row in log.rows:
+            numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
+            who = [str(row.index), str(row.label), str(row.predicted)]
+            file.write("\t".join([*who, *numbers, str(int(row.correct)), _clock(row.seconds)]) + "\n")
 
 
 def read_log(path: Path) -> Log:

@@ -6,7 +6,7 @@ any order, more than once if a machine is lost, and merged.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -27,8 +27,31 @@ class Task:
     target: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Which class, from ``n0`` copies of the input ``x``, and how sure is it, from ``n`` others?"""
+
+    index: int
+    x: Tensor
+    n0: int
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came of a question, and how long it took."""
+
+    selection: Selection
+    evidence: Evidence
+    seconds: float
+
+
 class Engine(ABC):
     """Runs tasks. One result per task, in the tasks' order."""
+
+    @abstractmethod
+    def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
+        """Answers in the questions' order, a few at a time as they are finished; questions are asked for as needed."""
 
     @abstractmethod
     def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:

@@ -1,6 +1,6 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +16,9 @@ from holdfast.models import Model
 from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
-from holdfast.sampling.engine import Engine, Task
+from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
+from holdfast.sampling.windows import in_windows
 
 _MOST_WORKERS = 16
 _SMALLEST_BATCH = 8
@@ -45,6 +46,10 @@ class LocalEngine(Engine):
     batch: int
     replicas: Sequence[Model] = ()
     counted: type[Copies] | None = field(default=None, repr=False)
+
+    def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
+        """A window of inputs at a time."""
+        return in_windows(self, questions, on_copies=on_copies)
 
     def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
         """Average scores of all classes."""

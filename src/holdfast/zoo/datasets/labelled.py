@@ -1,5 +1,6 @@
 """Labelled inputs: what datasets are read into, whole or one at a time."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,18 +48,22 @@ class LabelledData(Protocol):
     def check(self, on_images: OnDone = unseen) -> None:
         """Refuse now whatever could not be read later."""
 
+    def digest(self) -> str:
+        """A hash of the inputs as they are stored: equal for equal inputs, different for others."""
+
 
 class Images:
-    """The images of a dataset as a sequence that reads them one at a time."""
+    """The images of a dataset, all or those at some positions, as a sequence that reads them one at a time."""
 
-    def __init__(self, data: LabelledData) -> None:
+    def __init__(self, data: LabelledData, positions: NDArray[np.int64] | None = None) -> None:
         self._data = data
+        self._positions = np.arange(len(data)) if positions is None else positions
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self._positions)
 
     def __getitem__(self, position: int) -> NDArray[np.float32]:
-        return self._data.image(position)
+        return self._data.image(int(self._positions[position]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +124,13 @@ class LabelledInputs:
     def check(self, on_images: OnDone = unseen) -> None:
         """Everything was read already."""
         on_images(len(self))
+
+    def digest(self) -> str:
+        """A hash of all images."""
+        found = hashlib.sha256(f"{self.images.dtype} {self.images.shape} ".encode())
+        for image in self.images:
+            found.update(np.ascontiguousarray(image).data)
+        return found.hexdigest()
 
     def name_of(self, label: int) -> str:
         """The class's name, or its number."""

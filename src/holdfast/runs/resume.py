@@ -1,0 +1,98 @@
+"""Continuing a run that was killed: is it the same question, and what of it is finished?"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import RunError
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.parts import next_part, read_indices
+from holdfast.zoo.datasets.labelled import LabelledData
+
+COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
+
+# What must agree for the rest of a run to be what it would have been; where it was computed need not.
+_VALUES = ("data", "inputs", "sigma", "n", "n0", "alpha", "claims", "sides", "method")
+_CIRCUMSTANCES = {
+    "model": "provenance",
+    "noise": "provenance",
+    "precision": "provenance",
+    "version": "provenance",
+    "torch": "versions",
+}
+_FINGERPRINTS = ("weights", "images", "labels", "indices")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An unfinished run of the same question."""
+
+    folder: RunFolder
+    seed: int
+    finished: NDArray[np.int64]
+    parts: int
+
+
+def data_fingerprints(data: LabelledData) -> dict[str, str]:
+    """What the inputs are, wherever they came from."""
+    return {
+        "images": data.digest(),
+        "labels": hashlib.sha256(np.ascontiguousarray(data.labels).data).hexdigest(),
+        "indices": hashlib.sha256(np.ascontiguousarray(data.indices).data).hexdigest(),
+    }
+
+
+def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) -> None:
+    """Refuse a run that is finished or of another question, and name the difference."""
+    config = folder.config()
+    different = _differences(config, asked, seed)
+    left = f"{folder.path} exists already and is left as it is"
+    if config.get("status") not in (RUNNING, INTERRUPTED):
+        what = f"of another question: {different[0]}" if different else "of this very question"
+        raise RunError(f"{left}: it holds a complete run {what}; choose another --out")
+    if different:
+        raise RunError(
+            f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "
+            f"Repeat the command it was begun with to continue it, or choose another --out"
+        )
+
+
+def begun(folder: RunFolder) -> Begun:
+    """What is there of an unfinished run, swept of half-written files; only for who holds the folder's lock."""
+    folder.sweep()
+    return Begun(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
+
+
+def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> list[str]:
+    """Each difference in words, the plainest first."""
+    if config.get("kind") != asked["kind"]:
+        return [f"it is {config.get('kind')!s}, not {asked['kind']}"]
+    if "fingerprints" not in config:
+        return ["it was begun by a Holdfast that did not yet record what continuing needs"]
+    found = [
+        f"{name} is {_shown(config.get(name))} there and {_shown(asked[name])} here"
+        for name in _VALUES
+        if config.get(name) != asked[name]
+    ]
+    for name, where in _CIRCUMSTANCES.items():
+        there, here = config.get(where, {}).get(name), asked[where][name]
+        if there != here:
+            found.append(
+                f"{'Holdfast' if name == 'version' else name} is {_shown(there)} there and {_shown(here)} here"
+            )
+    found += [
+        f"the {name} are others"
+        for name in _FINGERPRINTS
+        if config["fingerprints"].get(name) != asked["fingerprints"][name]
+    ]
+    if seed is not None and int(config["provenance"]["seed"], 16) != seed:
+        found.append("the seed is another")  # which one stays between the run and whoever began it
+    return found
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

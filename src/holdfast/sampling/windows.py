@@ -1,0 +1,44 @@
+"""A few inputs at a time: batches are shared among them, and what is finished is handed on before long."""
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+
+from holdfast.progress import OnDone
+from holdfast.sampling.engine import Answer, Engine, Question, Task
+
+_MOST = 32
+_SECONDS = 10.0
+_GROWTH = 4
+_FIRST = 2**14
+
+
+def in_windows(engine: Engine, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
+    """Choose the class of each input, then estimate, a window of inputs at a time.
+
+    A window is as many inputs as take about ten seconds, which is what a crash costs; the first one is small, since
+    nothing is known yet.
+    """
+    first, waiting = itertools.tee(questions)
+    size = max(1, min(_MOST, _FIRST // next((each.n for each in first), 1)))
+    del first  # or it would keep every question
+    while window := list(itertools.islice(waiting, size)):
+        began = time.monotonic()
+        yield answers(engine, window, on_copies=on_copies)
+        each = (time.monotonic() - began) / len(window)
+        size = max(1, min(_MOST, _GROWTH * size, int(_SECONDS / max(each, 1e-9))))
+
+
+def answers(engine: Engine, window: list[Question], *, on_copies: OnDone) -> list[Answer]:
+    """Selection, then estimation of the chosen classes."""
+    began = time.monotonic()
+    chosen = engine.select([Task(each.index, each.x, 0, each.n0) for each in window], on_copies=on_copies)
+    found = engine.estimate(
+        [
+            Task(each.index, each.x, 0, each.n, selection.predicted)
+            for each, selection in zip(window, chosen, strict=True)
+        ],
+        on_copies=on_copies,
+    )
+    seconds = (time.monotonic() - began) / len(window)
+    return [Answer(selection, evidence, seconds) for selection, evidence in zip(chosen, found, strict=True)]

@@ -1,0 +1,305 @@
+"""A run that was killed goes on with the same command, and ends as if nothing had happened."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import holdfast as hf
+from holdfast.cli.app import run as command
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.execute import Plan, execute
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.lock import locked
+from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.zoo.datasets.labelled import LabelledInputs
+from networks import images, small_net
+
+SIGMA = 0.2
+INDICES = [0, 20, 40, 60, 80, 100]
+
+
+def labelled(count: int = 6) -> LabelledInputs:
+    return LabelledInputs("toys", images(count), np.arange(count) % 4, 20 * np.arange(count))
+
+
+def plan(out: Path, *, seed: int | None = 3, data: LabelledInputs | None = None, **settings: object) -> Plan:
+    return Plan(data or labelled(), Settings(**{"n": 400, "n0": 30, **settings}), out, seed=seed)  # type: ignore[arg-type]
+
+
+class Stopping(SmoothedClassifier):
+    """Is interrupted once it has handed over so many certificates."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(small_net(), SIGMA)
+        self.after = after
+        self.asked: list[int] = []
+
+    def windows(
+        self, xs: object, indices: Sequence[int], settings: object, **options: object
+    ) -> Iterator[list[hf.Certificate]]:
+        self.asked = list(indices)
+        done = 0
+        for some in super().windows(xs, indices, settings, **options):  # type: ignore[arg-type]
+            for certificate in some:
+                if done == self.after:
+                    raise KeyboardInterrupt
+                yield [certificate]
+                done += 1
+
+
+def interrupted(out: Path, after: int = 2, **question: object) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        execute(Stopping(after), plan(out, **question))  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> CertifiedRun:
+    return execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path_factory.mktemp("runs") / "whole"))
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_the_same(whole: CertifiedRun, tmp_path: Path) -> None:
+    out, said = tmp_path / "a", list[str]()
+    interrupted(out, 2)
+    second = Stopping(1)
+    with pytest.raises(KeyboardInterrupt):
+        execute(second, plan(out), say=said.append)
+    assert second.asked == INDICES[2:]
+    third = Stopping(100)
+    found = execute(third, plan(out), say=said.append)
+    assert third.asked == INDICES[3:]
+    assert said == ["resuming: 2 of 6 were finished", "resuming: 3 of 6 were finished"]
+    assert [entry.certificate for entry in found] == [entry.certificate for entry in whole]
+    assert found.config["status"] == "complete"
+    assert len(found.config["resumed"]) == 2
+    for name in ("cohen", "paper_score", "paper_margin"):
+        mine, theirs = ((run.path / "exports" / f"{name}.tsv").read_text() for run in (found, whole))
+        without_time = [[line.rsplit("\t", 1)[0] for line in text.splitlines()] for text in (mine, theirs)]
+        assert without_time[0] == without_time[1]
+
+
+def test_the_secret_seed_is_taken_up_again(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    interrupted(out, 2, seed=None)
+    seed = int(hf.Run.open(out).config["provenance"]["seed"], 16)
+    found = execute(SmoothedClassifier(small_net(), SIGMA), plan(out, seed=None))
+    again = execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "b", seed=seed))
+    assert [entry.certificate for entry in found] == [entry.certificate for entry in again]
+
+
+def test_a_run_killed_when_all_was_certified_still_gets_its_exports(whole: CertifiedRun, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    (out / "exports" / "cohen.tsv").rename(out / "exports" / "cohen.tsv.partial")
+    config = json.loads((out / "run.json").read_text())
+    (out / "run.json").write_text(json.dumps({**config, "status": "running"}))
+    found = execute(Stopping(0), plan(out))
+    assert found.config["status"] == "complete"
+    assert (out / "exports" / "cohen.tsv").is_file()
+    assert not list(out.rglob("*.partial"))
+
+
+def test_what_was_half_written_is_swept_away(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    interrupted(out)
+    (out / "certificates" / "part-00001.parquet.partial").write_bytes(b"half")
+    execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    assert not list(out.rglob("*.partial"))
+    assert len(hf.Run.open(out)) == 6
+
+
+def test_a_process_killed_before_it_wrote_anything_whole_leaves_a_folder_that_is_used(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    out.mkdir()
+    (out / ".lock").touch()
+    (out / "run.json.partial").write_text("{")
+    assert len(execute(SmoothedClassifier(small_net(), SIGMA), plan(out))) == 6
+
+
+OTHER_LABELS = LabelledInputs("toys", images(6), np.zeros(6, dtype=np.int64), 20 * np.arange(6))
+OTHER_IMAGES = LabelledInputs("toys", images(6, seed=9), np.arange(6) % 4, 20 * np.arange(6))
+
+
+@pytest.mark.parametrize(
+    ("question", "difference"),
+    [
+        ({"n": 500}, "n is 400 there and 500 here"),
+        ({"n0": 31}, "n0 is 30 there and 31 here"),
+        ({"alpha": 0.01}, "alpha is 0.001 there and 0.01 here"),
+        ({"claims": ("score",)}, "claims is label, score, margin there and score here"),
+        ({"sides": "both"}, "sides is lower there and both here"),
+        ({"method": hf.CDF(band=hf.DKW())}, "method is cdf-berk-jones there and cdf-dkw here"),
+        ({"seed": 4}, "the seed is another"),
+        ({"data": labelled(5)}, "inputs is 6 there and 5 here"),
+        ({"data": OTHER_LABELS}, "the labels are others"),
+        ({"data": OTHER_IMAGES}, "the images are others"),
+    ],
+)
+def test_another_question_is_refused_by_name_and_nothing_is_touched(
+    tmp_path: Path, question: dict[str, object], difference: str
+) -> None:
+    out = tmp_path / "a"
+    interrupted(out)
+    before = contents(out)
+    with pytest.raises(hf.RunError, match=f"unfinished run of another question: .*{difference}"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(out, **question))  # type: ignore[arg-type]
+    assert contents(out) == before
+
+
+def test_another_network_or_sigma_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    interrupted(out)
+    with pytest.raises(hf.RunError, match=r"question: the weights are others\. Repeat"):
+        execute(SmoothedClassifier(small_net(seed=1), SIGMA), plan(out))
+    with pytest.raises(hf.RunError, match=r"sigma is 0\.2 there and 0\.3 here"):
+        execute(SmoothedClassifier(small_net(), 0.3), plan(out))
+
+
+def test_a_finished_run_is_refused_and_says_whether_it_answers_the_same_question(whole: CertifiedRun) -> None:
+    before = contents(whole.path)
+    smoothed = SmoothedClassifier(small_net(), SIGMA)
+    with pytest.raises(hf.RunError, match="a complete run of this very question"):
+        execute(smoothed, plan(whole.path))
+    with pytest.raises(hf.RunError, match="a complete run of another question: n is 400 there and 500 here"):
+        execute(smoothed, plan(whole.path, n=500))
+    assert contents(whole.path) == before
+
+
+def test_a_run_of_before_there_was_resuming_is_read_but_not_continued(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    interrupted(out)
+    config = json.loads((out / "run.json").read_text())
+    del config["fingerprints"]
+    (out / "run.json").write_text(json.dumps(config))
+    assert len(hf.Run.open(out)) == 2
+    with pytest.raises(hf.RunError, match="did not yet record what continuing needs"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+
+
+def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    interrupted(out)
+    with locked(out), pytest.raises(hf.RunError, match="another process is writing into"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    assert len(execute(SmoothedClassifier(small_net(), SIGMA), plan(out))) == 6
+
+
+def test_who_comes_second_to_a_new_folder_leaves_it_to_the_first(whole: CertifiedRun, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+
+    class Slow(SmoothedClassifier):
+        def windows(self, *args: object, **options: object) -> Iterator[list[hf.Certificate]]:
+            execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+            yield from super().windows(*args, **options)  # type: ignore[arg-type]
+
+    with pytest.raises(hf.RunError, match="exists already and is left as it is"):
+        execute(Slow(small_net(), SIGMA), plan(out))
+    assert [entry.certificate for entry in hf.Run.open(out)] == [entry.certificate for entry in whole]  # type: ignore[attr-defined]
+
+
+def test_an_interruption_while_the_folder_is_made_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, times = RunFolder.create, list[int]()
+
+    def interrupted_once(path: Path, config: dict[str, object]) -> RunFolder:
+        times.append(1)
+        if len(times) == 1:
+            raise KeyboardInterrupt
+        return create(path, config)
+
+    monkeypatch.setattr(RunFolder, "create", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "a"))
+    kept = hf.Run.open(tmp_path / "a")
+    assert len(kept) == 6
+    assert kept.config["status"] == "interrupted"
+
+
+def test_a_network_is_known_by_its_weights_and_its_structure() -> None:
+    first = SmoothedClassifier(small_net(), SIGMA).fingerprint
+    assert SmoothedClassifier(small_net(), SIGMA).fingerprint == first
+    changed = small_net()
+    with torch.no_grad():
+        next(changed.parameters()).view(-1)[0].nextafter_(torch.tensor(9.0))
+    assert SmoothedClassifier(changed, SIGMA).fingerprint != first
+    biased = [SmoothedClassifier(hf.ProbitModel([1.0], b), SIGMA, outputs="probabilities").fingerprint for b in (0, 1)]
+    assert biased[0] != biased[1]
+    smoother = small_net()
+    smoother.register_module("1", torch.nn.Tanh())
+    assert SmoothedClassifier(smoother, SIGMA).fingerprint != first
+
+
+def test_runs_of_any_length_read_the_same(whole: CertifiedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    radii = np.array([0.0, 0.1, 0.3])
+    kept = {(m, k): whole.lower(m, k, radii) for m in ("score", "margin") for k in whole.methods(m)}
+    direct = np.array([entry.certificate.score.lower(radii) for entry in whole])
+    monkeypatch.setattr("holdfast.runs.certified._KEPT", 0)
+    long = CertifiedRun(RunFolder.open(whole.path))
+    assert np.array_equal(long.lower("score", "cdf-berk-jones", radii), direct)
+    assert all(np.array_equal(long.lower(*key, radii), values) for key, values in kept.items())
+    assert [entry.certificate for entry in long] == [entry.certificate for entry in whole]
+    radius = [entry.certificate.label_radius for entry in whole]
+    assert np.maximum(long.label_radius, 0.0).tolist() == radius
+    assert whole.correct.tolist() == [
+        not entry.certificate.abstained and entry.certificate.predicted == entry.label for entry in whole
+    ]
+
+
+def test_parts_in_any_order_are_read_in_the_order_of_the_index(whole: CertifiedRun, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    odd = LabelledInputs("toys", images(6)[1::2], np.arange(6)[1::2] % 4, 20 * np.arange(6)[1::2])
+    run = execute(SmoothedClassifier(small_net(), SIGMA), plan(out, data=odd))
+    (out / "certificates" / "part-00000.parquet").rename(out / "certificates" / "part-00007.parquet")
+    even = execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "b", data=labelled().every(2, None)))
+    (even.path / "certificates" / "part-00000.parquet").rename(out / "certificates" / "part-00003.parquet")
+    assert [entry.index for entry in CertifiedRun(RunFolder.open(run.path))] == INDICES
+
+
+@pytest.mark.slow
+def test_a_run_killed_outright_goes_on_with_the_same_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a"
+    # Parts are written at once, so that there is one to wait for.
+    code = "import holdfast.runs.writer as w; w._SECONDS = 0.0; from holdfast.cli.app import main; main()"
+    embedded = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25"]
+    arguments = ["certify", *embedded, "--out", str(out), "--n", "300", "--n0", "10", "--max", "64"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    began = time.monotonic()
+    while not list(out.glob("certificates/part-*.parquet")) and time.monotonic() - began < 120:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    assert command(arguments) == hf.RunError.exit_code
+    assert "another process is writing into" in " ".join(capsys.readouterr().err.split())
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed = hf.Run.open(out)
+    assert killed.config["status"] == "running"
+    assert 0 < len(killed) < 64
+    kept = contents(out / "certificates")
+    assert command(arguments) == 0
+    assert f"resuming: {len(killed)} of 64 were finished" in " ".join(capsys.readouterr().err.split())
+    assert kept.items() <= contents(out / "certificates").items()
+    seed = killed.config["provenance"]["seed"]
+    assert command([*arguments[:8], str(tmp_path / "b"), *arguments[9:], "--seed", seed]) == 0
+    first, second = hf.Run.open(out), hf.Run.open(tmp_path / "b")
+    assert isinstance(first, CertifiedRun)
+    assert isinstance(second, CertifiedRun)
+    assert [entry.certificate for entry in first] == [entry.certificate for entry in second]
