@@ -24,6 +24,7 @@ from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import progress_bar, unseen
 from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch
+from holdfast.sampling.decisions import Asked, decide_all
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Deciding, Decision
@@ -38,9 +39,6 @@ class InputSource(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, position: int, /) -> Any: ...
-
-
-_WINDOW = 32
 
 
 @dataclass(frozen=True)
@@ -197,17 +195,16 @@ class SmoothedClassifier:
         Requires:
             ``at_least`` and ``radius`` were fixed without looking at copies drawn with this seed and index.
         """
-        key = check_count("index", index, at_least=0)
-        return self._decide(
+        return self.decide_many(
             [x],
-            [key],
-            at_least,
-            radius,
-            measure,
+            at_least=at_least,
+            radius=radius,
+            measure=measure,
             alpha=alpha,
             n_max=n_max,
             n0=n0,
             seed=seed,
+            indices=[index],
             batch=batch,
             progress=False,
         )[0]
@@ -235,35 +232,6 @@ class SmoothedClassifier:
         keys = list(range(len(xs))) if indices is None else [check_count("index", each, at_least=0) for each in indices]
         if len(keys) != len(xs) or len(set(keys)) != len(keys):
             raise InvalidArgument(f"indices must be {len(xs)} different numbers, one for each input, got {len(keys)}")
-        return self._decide(
-            xs,
-            keys,
-            at_least,
-            radius,
-            measure,
-            alpha=alpha,
-            n_max=n_max,
-            n0=n0,
-            seed=seed,
-            batch=batch,
-            progress=progress,
-        )
-
-    def _decide(
-        self,
-        xs: InputSource,
-        keys: Sequence[int],
-        at_least: float,
-        radius: float,
-        measure: str,
-        *,
-        alpha: float,
-        n_max: int,
-        n0: int,
-        seed: int | None,
-        batch: int | None,
-        progress: bool | None,
-    ) -> list[Decision]:
         support = _support_of(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
 
@@ -275,41 +243,13 @@ class SmoothedClassifier:
         question()  # refuses before anything is sampled
         known_seed = check_seed(seed)
         engine, shape = self._engine_for(xs, n_max, known_seed, batch)
-        waiting = iter(range(len(xs)))
-        active: dict[int, _Asked] = {}
-        decided: dict[int, Decision] = {}
+        asked = (Asked(k, key, self._checked(xs, k, shape)) for k, key in enumerate(keys))
+        found: dict[int, Decision] = {}
         with progress_bar("deciding", len(xs), unit="inputs", show=progress) as on_decided:
-            while True:
-                fresh = {
-                    position: self._checked(xs, position, shape)
-                    for position in itertools.islice(waiting, _WINDOW - len(active))
-                }
-                if fresh:
-                    chosen = engine.select([Task(keys[k], x, 0, n0) for k, x in fresh.items()], on_copies=unseen)
-                    for (position, x), selection in zip(fresh.items(), chosen, strict=True):
-                        active[position] = _Asked(x, selection.predicted, question())
-                for position in [k for k, asked in active.items() if asked.deciding.decision is not None]:
-                    asked = active.pop(position)
-                    assert asked.deciding.decision is not None
-                    decided[position] = replace(asked.deciding.decision, predicted=asked.predicted, seed=known_seed)
-                    on_decided(1)
-                if not active:
-                    if len(decided) == len(xs):
-                        return [decided[position] for position in range(len(xs))]
-                    continue
-                tasks = [
-                    Task(
-                        keys[k],
-                        asked.x,
-                        asked.deciding.drawn,
-                        asked.deciding.drawn + asked.deciding.wants,
-                        asked.predicted,
-                    )
-                    for k, asked in active.items()
-                ]
-                found = engine.estimate(tasks, on_copies=unseen)
-                for asked, evidence in zip(active.values(), found, strict=True):
-                    asked.deciding.give(evidence.score if measure == "score" else evidence.margin)
+            for each in decide_all(engine, asked, question, measure=measure, n0=n0):
+                found[each.position] = replace(each.decision, predicted=each.predicted, seed=known_seed)
+                on_decided(1)
+        return [found[position] for position in range(len(xs))]
 
     def find_radius(
         self,
@@ -522,15 +462,6 @@ class SmoothedClassifier:
                 f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(shape)}; they must agree"
             )
         return checked
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """An input on the way to its decision."""
-
-    x: Tensor
-    predicted: int
-    deciding: Deciding
 
 
 def _check_batch_of_inputs(xs: InputSource) -> None:
