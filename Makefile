@@ -21,6 +21,8 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bound_speed.py
 	$(BIN)/python benchmarks/tightness.py
+	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/growth.py
 
 # Regenerates docs/commands.md, which a test compares with the commands themselves.
 docs: $(READY)
