@@ -93,6 +93,7 @@ def measure(
         yield "plain_sampling_s", took.sampling
         yield "plain_bounds_s", took.bounds
         yield "times_plain", took.total / ours
+        yield "times_plain_sampling_alone", took.sampling / ours
     usual = torch.compile(WorkingCopy(net, precision_named(precision, device)).eager(), dynamic=False)
     default = seconds(bare(usual, rows, n, precision), device, repeats) * n / copies
     yield "bare_default_compilation_s", default

@@ -299,7 +299,7 @@ def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: P
     np.save(tmp_path / "human.npy", shares)
     human_shares = human.read_human(tmp_path / "human.npy")
     alone = human.study(opened, human_shares, resamples=100)
-    assert alone.found["all_predicted"].rho["smoothed score at the input"].estimate == pytest.approx(1.0)
+    assert alone.found["all_predicted"].rho["certified score at the input"].estimate == pytest.approx(1.0)
     assert alone.found["right_answers"].inputs == int(opened.right.sum()) < INPUTS
     assert "was not stored" in " ".join(human.in_words(alone, human.ANSWER))
 
@@ -320,7 +320,7 @@ def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: P
     PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(runs[0] / "softmax.npz")
     better = human.study(Evaluation.open(runs[0]), human_shares, resamples=100)
     said = " ".join(human.in_words(better, human.ANSWER))
-    assert "Highest rank correlation: smoothed score at the input, +1.00" in said
+    assert "Highest rank correlation: certified score at the input, +1.00" in said
     assert "above zero for all" in said
     (runs[0] / "softmax.npz").unlink()
 

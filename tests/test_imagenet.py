@@ -278,8 +278,11 @@ def test_folders_named_by_numbers_are_these_classes(tmp_path: Path) -> None:
     data = open_dataset(str(tmp_path), split="val")
     assert data.labels.tolist() == [2, 31, 718]
     assert data.label_names == ()
-    (tmp_path / "n01440764").mkdir()
-    assert open_dataset(str(tmp_path), split="val").labels.tolist() == [0, 1, 2]
+    (tmp_path / "__MACOSX").mkdir()  # archives leave such behind
+    assert open_dataset(str(tmp_path), split="val").labels.tolist() == [2, 31, 718]
+    Image.fromarray(picture(0)).save(tmp_path / "__MACOSX" / "x.jpg")
+    with pytest.raises(hf.DatasetError, match="which class is which cannot be told"):
+        open_dataset(str(tmp_path), split="val")
 
 
 def test_which_part_of_a_folder_is_meant(folder: Path) -> None:

@@ -1,6 +1,9 @@
 """How a module is run: precision, compilation, memory, and that the user's module is left alone and kept up with."""
 
+import pickle
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -12,6 +15,7 @@ import holdfast as hf
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models import Model, TorchModel
 from holdfast.models.precision import precision_named
+from holdfast.models.skeleton import fingerprint
 from holdfast.models.working import WorkingCopy
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
@@ -62,23 +66,183 @@ def test_new_weights_are_certified_not_the_ones_copied_before() -> None:
     assert smoothed.certify(x, n=500, seed=1).evidence == fresh.evidence
 
 
-def test_a_changed_attribute_or_part_is_certified_too() -> None:
-    class Warmed(nn.Module):
-        def __init__(self, temperature: float) -> None:
+class Knobs(nn.Module):
+    """A network with something in it besides parameters."""
+
+    scale: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = small_net()
+        self.temperature = 1.0
+        self.weights = [1.0, 1.0]
+        self.plain = torch.ones(1)
+        self._hidden = 1.0
+        self.register_buffer("scale", torch.ones(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        factor = self._hidden * self.weights[0] * self.scale * self.plain / self.temperature
+        answer: Tensor = self.net(x) * factor
+        return answer
+
+
+def by_fused_steps(net: Knobs) -> None:
+    """An optimiser that writes to weights behind torch's version counters."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, fused=True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(torch.from_numpy(images(4))), torch.tensor([3, 3, 3, 3])).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def by_data(net: Knobs) -> None:
+    for parameter in net.parameters():
+        parameter.data.mul_(-0.5)
+
+
+def by_numpy(net: Knobs) -> None:
+    next(iter(net.parameters())).detach().numpy()[:] = 0.3
+
+
+def by_attribute(net: Knobs) -> None:
+    net.temperature = 9.0
+
+
+def by_hidden_attribute(net: Knobs) -> None:
+    net._hidden = -1.0
+
+
+def by_list(net: Knobs) -> None:
+    net.weights[0] = -1.0
+
+
+def by_plain_tensor(net: Knobs) -> None:
+    net.plain.fill_(-1.0)
+
+
+def by_buffer(net: Knobs) -> None:
+    net.scale.fill_(-1.0)
+
+
+def by_hook(net: Knobs) -> None:
+    net.net.register_forward_hook(lambda _module, _inputs, answer: -answer)
+
+
+def by_part(net: Knobs) -> None:
+    assert isinstance(net.net, nn.Sequential)
+    net.net[1] = nn.Tanh()
+
+
+CHANGES = (
+    by_fused_steps,
+    by_data,
+    by_numpy,
+    by_attribute,
+    by_hidden_attribute,
+    by_list,
+    by_plain_tensor,
+    by_buffer,
+    by_hook,
+    by_part,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_module_is_now_is_certified_not_what_was_copied_before(change: Callable[[Knobs], None]) -> None:
+    x, net = images(1)[0], Knobs()
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    before = smoothed.certify(x, n=500, seed=1)
+    change(net)
+    fresh = hf.SmoothedClassifier(net, 0.3, precision="bfloat16").certify(x, n=500, seed=1)
+    assert fresh.evidence != before.evidence
+    assert smoothed.certify(x, n=500, seed=1).evidence == fresh.evidence
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_module_has_another_fingerprint_or_none(change: Callable[[Knobs], None]) -> None:
+    net = Knobs()
+    before = fingerprint(net)
+    assert before is not None
+    assert before == fingerprint(Knobs())
+    change(net)
+    assert fingerprint(net) != before
+
+
+def test_two_threads_certify_one_module_in_evaluation_mode() -> None:
+    seen: list[bool] = []
+
+    class Watched(nn.Module):
+        def __init__(self) -> None:
             super().__init__()
             self.net = small_net()
-            self.temperature = temperature
 
         def forward(self, x: Tensor) -> Tensor:
-            answer: Tensor = self.net(x) / self.temperature
+            seen.append(self.training)
+            answer: Tensor = self.net(x)
             return answer
 
-    x, net = images(1)[0], Warmed(1.0)
-    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
-    smoothed.certify(x, n=500, seed=1)
-    net.temperature = 9.0
-    fresh = hf.SmoothedClassifier(Warmed(9.0), 0.3, precision="bfloat16").certify(x, n=500, seed=1)
-    assert smoothed.certify(x, n=500, seed=1).evidence == fresh.evidence
+    net = Watched().train()
+    smoothed = [hf.SmoothedClassifier(net, 0.3, batch=16) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        for done in [
+            pool.submit(each.certify, images(1)[0], n=300 * (k + 1), seed=1) for k, each in enumerate(smoothed)
+        ]:
+            done.result()
+    assert set(seen) == {False}
+    assert net.training
+
+
+def test_a_head_that_reads_its_weights_itself_is_not_cast() -> None:
+    class Cosine(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(36, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            directions = nn.functional.normalize(self.head.weight.float(), dim=1)
+            with torch.autocast("cpu", enabled=False):
+                answer: Tensor = nn.functional.normalize(x.flatten(1), dim=1) @ directions.T + self.head(x.flatten(1))
+            return answer
+
+    net, rows = Cosine(), torch.randn(16, 1, 6, 6)
+    model = TorchModel(net, precision="bfloat16")
+    assert model.complaint(rows) == ""
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        expected = net(rows).softmax(1)
+    assert torch.equal(model.probabilities(rows), expected)
+
+
+def test_rows_that_only_fill_a_batch_cannot_spoil_it() -> None:
+    class Unit(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            flat = x.flatten(1)
+            answer: Tensor = (flat / flat.norm(dim=1, keepdim=True))[:, :4]
+            return answer
+
+    cert = hf.SmoothedClassifier(Unit(), 0.3, batch=64).certify(images(1)[0], n=100, n0=50, seed=1)
+    assert cert.n == 100
+
+
+def test_a_model_goes_to_other_processes_without_what_was_compiled_here() -> None:
+    model = TorchModel(small_net(), precision="bfloat16")
+    rows = torch.from_numpy(images(8))
+    model.complaint(rows)
+    again = pickle.loads(pickle.dumps(model))
+    assert torch.equal(again.probabilities(rows), model.probabilities(rows))
+    assert again.precision == "bfloat16"
+
+
+def test_float32_means_it_and_the_users_settings_come_back() -> None:
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with precision_named("float32", CPU).rules():
+            assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"  # type: ignore[attr-defined]
+            assert torch.backends.cudnn.rnn.fp32_precision == "ieee"  # type: ignore[attr-defined]
+            assert torch.backends.cudnn.allow_tf32 is False
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.backends.cudnn.allow_tf32 is True
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_unknown_precisions_and_tf32_on_a_cpu_are_refused() -> None:

@@ -99,6 +99,11 @@ class Evaluation:
         return self.entries[0].certificate.n
 
     @property
+    def precision(self) -> str:
+        """Of the network that is certified."""
+        return self.entries[0].certificate.provenance.precision
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """All inputs, in the order of their index."""
         return self.run.entries

@@ -83,7 +83,7 @@ def quantities(run: Evaluation) -> dict[str, Floats]:
     if (run.run.path / NAME).is_file():
         stored = PlainSoftmax.read(run.run.path / NAME)
         found[SOFTMAX] = stored.of([a.index for a in run.answers], [a.predicted for a in run.answers])
-    found["smoothed score at the input"] = at[:, 0]
+    found["certified score at the input"] = at[:, 0]
     for k, radius in enumerate(RADII, start=1):
         found[f"certified score at R = {shortest(radius)}"] = at[:, k]
     found["certified radius of score >= 0.5"] = curves.radius(at_least=0.5)

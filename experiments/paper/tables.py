@@ -31,7 +31,7 @@ def _section(counts: Counts, run: Evaluation) -> str:
     lines = [
         f"## sigma = {shortest(run.sigma)}",
         "",
-        f"{len(run)} inputs, n = {run.n:,}; the predicted class is right for {right}.",
+        f"{len(run)} inputs, n = {run.n:,}, the network in {run.precision}; the predicted class is right for {right}.",
         "",
         f"| certified | by | {' | '.join(f'R = {shortest(radius)}' for radius in RADII)} |",
         f"|---|---|{'---|' * len(RADII)}",

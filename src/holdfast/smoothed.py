@@ -398,8 +398,8 @@ class SmoothedClassifier:
                 ]
 
     @property
-    def fingerprint(self) -> str:
-        """Which network this is: equal for equal weights, and different for others."""
+    def fingerprint(self) -> str | None:
+        """Which network this is: equal for equal networks, and different for others; None if that cannot be told."""
         return self._model.fingerprint
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
@@ -422,13 +422,14 @@ class SmoothedClassifier:
         asked = check_batch(batch) or self._batch
         first = self._probe(xs)
         self._model.expect(self._operations * copies)
+        self._model.refresh()
         size = asked or default_batch(self._model.device, first.shape, self._operations)
         return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
 
     def _probe(self, xs: InputSource) -> Tensor:
         """Refuse bad inputs and bad models before any time is spent on them; returns the first input.
 
-        The model is asked once, and again when its weights or the inputs' shape have changed.
+        The model is asked once, and again when anything but its weights, or the inputs' shape, has changed.
         """
         if len(xs) == 0:
             raise InvalidInput("there is nothing to certify: no inputs were given")
@@ -436,8 +437,8 @@ class SmoothedClassifier:
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self._checked(xs, position, first.shape)
-        asked = (first.shape, self._model.state)
-        if asked != self._asked:
+        asked = (first.shape, self._model.skeleton)
+        if asked != self._asked or asked[1] is None:
             generator = torch.Generator().manual_seed(0)
             noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
             rows = (first + self.sigma * noise).to(self._model.device)

@@ -25,8 +25,8 @@ class Model(ABC):
 
     @property
     @abstractmethod
-    def fingerprint(self) -> str:
-        """Equal for equal weights, and different for others."""
+    def fingerprint(self) -> str | None:
+        """Equal for equal models, and different for others; None if that cannot be told."""
 
     @property
     @abstractmethod

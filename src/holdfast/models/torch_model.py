@@ -4,19 +4,23 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
-from holdfast.models.fingerprint import fingerprint
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
+from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.work import operations_per_copy
-from holdfast.models.working import WorkingCopy, quiet_compiler, structure_of, weights_of
+from holdfast.models.working import WorkingCopy, copy_weights, quiet_compiler
 
 Outputs = Literal["logits", "probabilities"]
+_lock = Lock()
+_evaluated: "WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]]" = WeakKeyDictionary()
 _SAME = 1e-2
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 """Operations per input from which the half minute or more of compiling is worth it."""
@@ -61,6 +65,8 @@ class TorchModel(Model):
         if device is not None:
             net.to(self._device)
         self._working = WorkingCopy(net, self._precision)
+        self._others: list[TorchModel] = []
+        self._spread: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
         self._warm: set[tuple[torch.Size, int]] = set()
@@ -71,7 +77,7 @@ class TorchModel(Model):
         return type(self._net).__name__
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> str | None:
         """Of the module's structure and weights."""
         return fingerprint(self._net)
 
@@ -91,9 +97,14 @@ class TorchModel(Model):
         return self._compile
 
     @property
-    def state(self) -> object:
-        """Changes whenever the module does."""
-        return structure_of(self._net), weights_of(self._net)
+    def skeleton(self) -> bytes | None:
+        """Changes whenever anything but the module's weights does; None if that cannot be told."""
+        return skeleton_of(self._net)
+
+    def refresh(self) -> None:
+        """Take over what the module is now, for everything asked until the next time."""
+        if not self._plain:
+            self._working.refresh()
 
     def operations(self, batch: Tensor) -> float:
         """Floating-point operations for one row like these."""
@@ -112,24 +123,28 @@ class TorchModel(Model):
         """The same model on another device; this one stays where it is."""
         if device == self._device:
             return self
-        return TorchModel(
-            copy.deepcopy(self._net),
-            outputs=self._outputs,
-            device=device,
-            precision=self._precision.name,
-            compiled=self._compile,
-        )
+        other = TorchModel.__new__(TorchModel)
+        net = copy.deepcopy(self._net).to(device)
+        other.__setstate__({**self.__getstate__(), "_net": net, "_device": device, "_everywhere": False})
+        return other
 
     def replicas(self) -> "list[TorchModel]":
-        """The model on every further GPU, if it was to run on all; copied anew, since its weights may have changed."""
+        """The model on every further GPU, if it was to run on all; with the weights that it has now."""
         if not self._everywhere:
             return []
-        others = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
-        return [self.moved(device) for device in others if device != self._device]
+        skeleton = self.skeleton
+        if skeleton is None or skeleton != self._spread or any(each._compile != self._compile for each in self._others):
+            devices = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
+            self._others = [self.moved(device) for device in devices if device != self._device]
+            self._spread = skeleton
+        for other in self._others:
+            copy_weights(self._net, other._net)
+            other.refresh()
+        return self._others
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied to other processes: not what was compiled in this one."""
-        return {**vars(self), "_working": None, "_warm": set()}
+        return {**vars(self), "_working": None, "_warm": set(), "_others": [], "_spread": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -139,8 +154,6 @@ class TorchModel(Model):
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
         with evaluating(self._net), self._precision.rules():
-            if not self._plain:
-                self._working.refresh()
             yield
 
     def warm(self, batch: Tensor) -> None:
@@ -150,20 +163,27 @@ class TorchModel(Model):
         try:
             with quiet_compiler(), torch.inference_mode(), self._precision.autocast(self._device):
                 forward = self._working.compiled()
-                if (batch.shape, id(forward)) not in self._warm:
-                    forward(batch)
-                    self._warm.add((batch.shape, id(forward)))
+                if (batch.shape, id(forward)) in self._warm:
+                    return
+                difference = float((self._answer(forward, batch) - self._answer(self._eager(), batch)).abs().mean())
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
-            self._compile = self._asked = False
-            reason = " ".join(str(error).split())[:200]
-            warnings.warn(
-                f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
-                f"(compile=False avoids this attempt): {type(error).__name__}: {reason}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            return
+        if difference <= _SAME:
+            self._warm.add((batch.shape, id(forward)))
+        else:
+            self._give_up(f"compiled, its probabilities are off by {difference:.2g} on average")
+
+    def _give_up(self, reason: str) -> None:
+        self._compile = self._asked = False
+        warnings.warn(
+            f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
+            f"(compile=False avoids this attempt): {reason}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
@@ -194,7 +214,10 @@ class TorchModel(Model):
     def complaint(self, batch: Tensor) -> str:
         """Run the module a few times and say what is wrong with its answers, if anything."""
         with self.prepared():
-            return self._complaint(batch)
+            wrong = self._complaint(batch)
+            if not wrong:
+                self._working.settle(batch)
+            return wrong
 
     def _complaint(self, batch: Tensor) -> str:
         with torch.inference_mode(), self._precision.autocast(self._device):
@@ -263,15 +286,24 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
 
 @contextmanager
 def evaluating(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while, then every submodule's flag as it was."""
-    training = [module for module in net.modules() if module.training]
-    for module in training:
-        module.training = False
+    """Evaluation mode for a while, then every submodule's flag as it was, when the last of several threads is done."""
+    with _lock:
+        users, training = _evaluated.get(net, (0, []))
+        if users == 0:
+            training = [module for module in net.modules() if module.training]
+        for module in net.modules():
+            module.training = False
+        _evaluated[net] = (users + 1, training)
     try:
         yield
     finally:
-        for module in training:
-            module.training = True
+        with _lock:
+            users, training = _evaluated.pop(net)
+            if users > 1:
+                _evaluated[net] = (users - 1, training)
+            else:
+                for module in training:
+                    module.training = True
 
 
 def check_model(model: Model, batch: Tensor) -> None:

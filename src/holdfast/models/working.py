@@ -11,16 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models.precision import Precision
+from holdfast.models.skeleton import skeleton_of
 
 _NARROW = 128
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 class WorkingCopy:
-    """A copy of a module, kept equal to it; the user's own module is never changed.
+    """A copy of a module; it is equal to it whenever it was refreshed, and the user's own module is never changed.
 
     Its convolutions are stored channels last, which is what fast kernels read. Weights of convolutions and linear layers
-    are cast to a low precision once, instead of in every forward pass: the same numbers that autocast would make.
+    are cast to a low precision once, instead of in every forward pass, if that gives the numbers that autocast gives.
     A module that cannot be copied is run as it is.
     """
 
@@ -29,17 +30,42 @@ class WorkingCopy:
         self._precision = precision
         self._copy: nn.Module | None = None
         self._compiled: Callable[[Tensor], Tensor] | None = None
-        self._structure: object = None
-        self._weights: object = None
+        self._skeleton: bytes | None = None
+        self._cast = False
 
     def refresh(self) -> None:
-        """Take over what the user's module has become: new weights into the same copy, anything else into a new one."""
-        structure, weights = structure_of(self._net), weights_of(self._net)
-        if self._copy is None or structure != self._structure:
-            self._copy, self._compiled = self._made(), None
-        elif weights != self._weights and self._copy is not self._net:
-            self._copy.load_state_dict(self._net.state_dict())
-        self._structure, self._weights = structure, weights
+        """Take over what the user's module is now: all of its weights, and a new copy if anything else has changed.
+
+        Weights are copied every time: there is no telling from outside whether they were written to.
+        """
+        skeleton = skeleton_of(self._net)
+        if self._copy is None or skeleton is None or skeleton != self._skeleton:
+            # What is copied in inference mode could never be written to again.
+            with torch.inference_mode(False):
+                self._copy, self._compiled = self._made(), None
+        elif self._copy is not self._net:
+            copy_weights(self._net, self._copy)
+        self._skeleton = skeleton
+
+    def settle(self, rows: Tensor) -> None:
+        """Try on a few rows whether casting weights once changes nothing, and do so from now on if it does not."""
+        if self._precision.low is None or self._cast:
+            return
+        left_alone = self._answer(rows)
+        self._cast, self._copy = True, None
+        self.refresh()
+        try:
+            same = torch.equal(left_alone, self._answer(rows))
+        except Exception:  # the module computes with its weights in ways of its own
+            same = False
+        if not same:
+            self._cast, self._copy = False, None
+            self.refresh()
+
+    def _answer(self, rows: Tensor) -> Tensor:
+        with torch.inference_mode(), self._precision.autocast(rows.device):
+            answer: Tensor = self.eager()(rows)
+            return answer
 
     def eager(self) -> nn.Module:
         """The copy, as it was when last refreshed."""
@@ -64,12 +90,24 @@ class WorkingCopy:
             return made
         for module in made.modules():
             module.training = False
-            # A subclass may compute with its weights in ways of its own: leave it to autocast.
-            if self._precision.low is not None and type(module) in _CASTABLE:
+            if self._cast and type(module) in _CASTABLE:
                 module.to(self._precision.low)
             if type(module) is nn.Conv2d:
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return made.requires_grad_(False)
+
+
+def copy_weights(source: nn.Module, target: nn.Module) -> None:
+    """All parameters and buffers, between modules of the same skeleton, whatever their devices and types."""
+    with torch.inference_mode(False), torch.no_grad():
+        for mine, theirs in zip(_tensors(target), _tensors(source), strict=True):
+            mine.copy_(theirs)
+
+
+def _tensors(net: nn.Module) -> Iterator[Tensor]:
+    """Parameters and buffers, in an order that modules with equal skeletons share."""
+    yield from net.parameters()
+    yield from net.buffers()
 
 
 def _options(module: nn.Module) -> dict[str, Any]:
@@ -106,21 +144,3 @@ def quiet_compiler() -> Iterator[None]:
         finally:
             loud.setLevel(level)
             select_algorithm.PRINT_AUTOTUNE = printing
-
-
-def weights_of(net: nn.Module) -> object:
-    """Changes whenever a parameter or a buffer is replaced or written to."""
-    tensors = (*net.parameters(), *net.buffers())
-    return tuple((id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors)
-
-
-def structure_of(net: nn.Module) -> object:
-    """Changes whenever a part of the module is exchanged, or a plain number or word in it is."""
-    return tuple(
-        (id(module), tuple((key, value) for key, value in vars(module).items() if _plain(key, value)))
-        for module in net.modules()
-    )
-
-
-def _plain(key: str, value: object) -> bool:
-    return key != "training" and not key.startswith("_") and isinstance(value, int | float | str | tuple | None)

@@ -90,7 +90,7 @@ def execute(
         stream = smoothed.windows(
             Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
         )
-        with writing(_New(plan.out, config, smoothed, lock), found) as writer:
+        with writing(_New(plan.out, config, lock), found) as writer:
             done = 0
             for certificates in stream if len(rest) else ():
                 writer.add(as_table(_entries(data, rest[done : done + len(certificates)], certificates)))
@@ -107,7 +107,6 @@ class _New:
 
     path: Path
     config: Mapping[str, Any]
-    smoothed: SmoothedClassifier
     lock: ExitStack
     mine: bool = False
 
@@ -119,11 +118,7 @@ class _New:
                 RunFolder.refuse(self.path)  # somebody may have been faster
                 self.lock.push(attempt.pop_all())
             self.mine = True
-        if RunFolder.holds_run(self.path):
-            return RunFolder.open(self.path)
-        # Whether the network could be compiled is known by now, since the first certificates are there.
-        provenance = {**self.config["provenance"], "compiled": self.smoothed.provenance(0, 0, 0.0).compiled}
-        return RunFolder.create(self.path, {**self.config, "provenance": provenance})
+        return RunFolder.open(self.path) if RunFolder.holds_run(self.path) else RunFolder.create(self.path, self.config)
 
 
 def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> Begun:
@@ -167,7 +162,7 @@ def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, An
         "claims": list(settings.claims),
         "sides": settings.sides,
         "method": settings.method.name,
-        "provenance": {key: value for key, value in provenance.items() if key not in ("index", "seconds")},
+        "provenance": {key: value for key, value in provenance.items() if key not in ("index", "seconds", "compiled")},
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,

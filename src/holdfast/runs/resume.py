@@ -71,6 +71,8 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
     """Each difference in words, the plainest first."""
     if config.get("kind") != asked["kind"]:
         return [f"it is {config.get('kind')!s}, not {asked['kind']}"]
+    if "compacted" in config:
+        return ["it is a compact copy, which is not continued"]
     if "fingerprints" not in config:
         return ["it was begun by a Holdfast that did not yet record what continuing needs"]
     found = [
@@ -84,6 +86,8 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
             found.append(
                 f"{'Holdfast' if name == 'version' else name} is {_shown(there)} there and {_shown(here)} here"
             )
+    if asked["fingerprints"]["weights"] is None:
+        found.append("this network cannot be compared with the one there: it holds hooks or objects without a name")
     found += [
         f"the {name} are others"
         for name in _FINGERPRINTS

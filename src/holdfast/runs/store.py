@@ -41,6 +41,7 @@ _SCHEMA = pa.schema(
         ("margin_counters", _COUNTERS),
         ("margin_counts", _COUNTS),
         ("seconds", pa.float64()),
+        ("compiled", pa.bool_()),
     ]
 )
 # Occupied counters are close together and neighbouring counts are alike: differences take half the space of the numbers.
@@ -121,6 +122,7 @@ def _columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
         "margin_lower_at_0": if_claimed("margin", lambda certificate: certificate.margin.lower(0.0)),
         "bins": [each.score.grid.bins for each in evidence],
         "seconds": [certificate.provenance.seconds for certificate in certificates],
+        "compiled": [certificate.provenance.compiled for certificate in certificates],
     }
     columns = {name: pa.array(values, type=_SCHEMA.field(name).type) for name, values in plain.items()}
     for name, histograms in {
@@ -166,6 +168,13 @@ def _entry(row: Mapping[str, Any], config: Mapping[str, Any], method: Method) ->
         sides=check_sides(config["sides"]),
         method=method,
         evidence=Evidence(row["n"], row["votes"], histogram("score"), histogram("margin")),
-        provenance=Provenance.from_dict({**config["provenance"], "index": row["index"], "seconds": row["seconds"]}),
+        provenance=Provenance.from_dict(
+            {
+                **config["provenance"],
+                "index": row["index"],
+                "seconds": row["seconds"],
+                "compiled": bool(row["compiled"]),  # nothing is said in runs from before there was a choice
+            }
+        ),
     )
     return Entry(row["index"], row["label"], certificate)

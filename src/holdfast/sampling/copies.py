@@ -16,7 +16,7 @@ from holdfast.sampling.engine import Task
 class Batch:
     """Noisy copies, the task that each belongs to, and how many count.
 
-    The last batch is filled up: rows that do not count have the slot after the last task's.
+    The last batch is filled up with copies of no account: they have the slot after the last task's.
     """
 
     copies: Tensor
@@ -97,6 +97,7 @@ class BlockCopies(Copies):
                     filled = 0
         if filled:
             slots[filled:] = len(self.tasks)
+            copies[filled:] = copies[0].clone()
             yield Batch(copies, slots, filled)
 
 
@@ -117,7 +118,7 @@ class CounterCopies(Copies):
         """Every ``of``-th batch of the tasks' copies one after the other."""
         image = len(self.shape) == 3
         stored = [(task.x.permute(1, 2, 0) if image else task.x).flatten() for task in self.tasks]
-        inputs = torch.stack((*stored, torch.zeros_like(stored[0]))).to(device)
+        inputs = torch.stack((*stored, stored[0])).to(device)
         words = [self.noise.key_words(self.seed, task.index, self.stage) for task in self.tasks]
         keys = torch.tensor([*words, [0, 0, 0]], device=device)
         ends = torch.tensor([task.stop - task.start for task in self.tasks]).cumsum(0)

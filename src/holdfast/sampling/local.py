@@ -132,7 +132,8 @@ class LocalEngine(Engine):
         return tally
 
     def _warm(self, model: Model, shape: torch.Size) -> None:
-        rows = torch.zeros(self.batch, *shape, device=model.device)
+        chance = torch.Generator(model.device).manual_seed(0)
+        rows = torch.rand(self.batch, *shape, device=model.device, generator=chance)
         if len(shape) == 3 and model.device.type != "cpu":
             rows = rows.to(memory_format=torch.channels_last)
         model.warm(rows)

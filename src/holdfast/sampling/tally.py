@@ -49,7 +49,7 @@ class Tally(ABC):
         )
 
     def _notice(self, worst: Tensor) -> None:
-        self._worst = worst if self._worst is None else torch.maximum(self._worst, worst)
+        self._worst = worst if self._worst is None else torch.maximum(self._worst, worst.to(self._worst.device))
 
     @abstractmethod
     def _count(self, probabilities: Tensor, slots: Tensor) -> None: ...
@@ -72,7 +72,7 @@ class SelectionTally(Tally):
         self._sums.index_add_(0, slots, (probabilities.double() * SCORE_UNIT).round().long())
 
     def _take(self, other: Self) -> None:
-        self._sums = self._sums + other._sums
+        self._sums = self._sums + other._sums.to(self._sums.device)
 
     def selections(self) -> list[Selection]:
         """One result per task."""
@@ -97,9 +97,9 @@ class EstimationTally(Tally):
             counters.add(probabilities, targets, slots)
 
     def _take(self, other: Self) -> None:
-        self._votes += other._votes
+        self._votes += other._votes.to(self._votes.device)
         for mine, theirs in zip(self._counters, other._counters, strict=True):
-            mine.counts += theirs.counts
+            mine.counts += theirs.counts.to(mine.counts.device)
 
     def evidence(self, sigma: float) -> list[Evidence]:
         """One result per task."""
@@ -142,7 +142,7 @@ class ClassTally(Tally):
     def _take(self, other: Self) -> None:
         self._classes = max(self._classes, other._classes)
         for mine, theirs in zip(self._counts, other._counts, strict=True):
-            mine += theirs
+            mine += theirs.to(mine.device)
 
     def class_counts(self, sigma: float) -> list[ClassCounts]:
         """One result per task."""

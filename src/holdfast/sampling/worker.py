@@ -41,6 +41,7 @@ class Worker:
         self._device = torch.device(device)
         self._threads = threads
         self._model: Model | None = None
+        self._engines: dict[Setup, LocalEngine] = {}
 
     def load(self) -> Refusal | None:
         """Unpack the model; what goes wrong is told rather than died of."""
@@ -64,8 +65,11 @@ class Worker:
         """Do a job; the results go back packed."""
         assert self._model is not None
         began = time.monotonic()
+        # Kept, since an engine learns what batch fits its device.
+        if setup not in self._engines:
+            self._engines = {setup: LocalEngine(self._model, setup.noise, setup.seed, setup.batch)}
         try:
-            results = job.run(LocalEngine(self._model, setup.noise, setup.seed, setup.batch))
+            results = job.run(self._engines[setup])
         except HoldfastError as error:
             return Refusal(error)
         return Done(pickle.dumps(results, protocol=5), time.monotonic() - began)

@@ -1,6 +1,7 @@
 """Folders of image files, one folder a class: ImageNet's layout. Images are read when they are asked for."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -89,7 +90,17 @@ def load_image_folder(folder: Path, split: str) -> ImageFolder:
             f"{folder} holds no images for the split {split!r}: expected {split}/CLASS/*.jpg (or .png, ...), or CLASS/*.jpg"
         )
     names = sorted(path.name for path in found.iterdir() if _is_class(path))
-    numbered = all(name.isascii() and name.isdigit() for name in names)
+    used = [name for name in names if any(_images(found / name))]
+    numeric = [name for name in used if name.isascii() and name.isdigit()]
+    if numeric and len(numeric) < len(used):
+        other = next(name for name in used if name not in numeric)
+        raise DatasetError(
+            f"{found} has class folders named by numbers, such as {numeric[0]!r}, and others, such as {other!r}: "
+            f"which class is which cannot be told; name all of them by numbers, or none"
+        )
+    # Named classes are counted with those that are empty here; a number needs no counting.
+    numbered = bool(numeric)
+    names = used if numbered else names
     numbers = [int(name) for name in names] if numbered else list(range(len(names)))
     pairs = [
         (path, number) for name, number in zip(names, numbers, strict=True) for path in sorted(_images(found / name))
@@ -129,8 +140,8 @@ def _is_class(path: Path) -> bool:
     return path.is_dir() and not path.name.startswith(".")
 
 
-def _images(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")]
+def _images(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."))
 
 
 def _read(path: Path) -> Image.Image:
