@@ -62,7 +62,7 @@ class _Piece(NamedTuple):
 class BlockCopies(Copies):
     """For CPUs: blocks of noise, each from a stream of its own, which NumPy draws faster than counters can be hashed."""
 
-    def _pieces(self) -> list[_Piece]:
+    def _blocks(self) -> list[_Piece]:
         rows = self.noise.block_rows(self.shape)
         pieces = []
         for slot, task in enumerate(self.tasks):
@@ -71,17 +71,27 @@ class BlockCopies(Copies):
                 pieces.append(_Piece(slot, BlockKey(self.seed, task.index, self.stage, number), first, last))
         return pieces
 
+    def _batches_of_blocks(self) -> list[_Piece]:
+        """Blocks cut into batches: each worker draws the whole block, which beside a forward pass is little."""
+        return [
+            _Piece(block.slot, block.block, first, min(first + self.batch, block.last))
+            for block in self._blocks()
+            for first in range(block.first, block.last, self.batch)
+        ]
+
     @property
     def shares(self) -> int:
-        """A block is drawn by one worker."""
-        return len(self._pieces())
+        """A batch is run by one worker."""
+        return len(self._batches_of_blocks())
 
     def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
-        """Every ``of``-th block, in turn."""
+        """Every ``of``-th block, in turn; where there are fewer blocks than workers, every ``of``-th batch of them."""
+        blocks = self._blocks()
+        pieces = blocks if len(blocks) >= of else self._batches_of_blocks()
         copies = torch.zeros(self.batch, *self.shape, device=device)
         slots = torch.full((self.batch,), len(self.tasks))
         filled = 0
-        for piece in self._pieces()[share::of]:
+        for piece in pieces[share::of]:
             block = self.noise.standard_block(piece.block, self.shape)
             x = self.tasks[piece.slot].x
             taken = piece.first

@@ -105,6 +105,8 @@ class LocalEngine(Engine):
         models = [self.model, *self.replicas]
         if on_cpu:
             models = models * min(torch.get_num_threads(), _MOST_WORKERS)
+        # Torch's threads are divided in the same way whether or not there is work for all: arithmetic may depend on it.
+        threads = max(1, torch.get_num_threads() // len(models)) if on_cpu else torch.get_num_threads()
         models = models[: copies.shares]
         stop = Event()
 
@@ -120,7 +122,7 @@ class LocalEngine(Engine):
         with ExitStack() as stack:
             for model in dict.fromkeys(models):
                 stack.enter_context(model.prepared())
-            pool = stack.enter_context(_pool(len(models)))
+            pool = stack.enter_context(_pool(len(models), threads))
             stack.callback(stop.set)
             for model in dict.fromkeys(models):
                 pool.submit(self._warm, model, copies.shape).result()
@@ -140,15 +142,11 @@ class LocalEngine(Engine):
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that share torch's own threads among them; then torch's setting again."""
-    threads = torch.get_num_threads()
-
-    def settle() -> None:
-        torch.set_num_threads(max(1, threads // workers))
-
+def _pool(workers: int, threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Workers with ``threads`` of torch's own threads each; then torch's setting again."""
+    before = torch.get_num_threads()
     try:
-        with ThreadPoolExecutor(workers, initializer=settle) as pool:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
             yield pool
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
