@@ -25,13 +25,13 @@ class WorkingCopy:
     A module that cannot be copied is run as it is.
     """
 
-    def __init__(self, net: nn.Module, precision: Precision) -> None:
+    def __init__(self, net: nn.Module, precision: Precision, *, cast: bool = False) -> None:
         self._net = net
         self._precision = precision
         self._copy: nn.Module | None = None
         self._compiled: Callable[[Tensor], Tensor] | None = None
         self._skeleton: bytes | None = None
-        self._cast = False
+        self.cast = cast
 
     def refresh(self) -> None:
         """Take over what the user's module is now: all of its weights, and a new copy if anything else has changed.
@@ -49,17 +49,17 @@ class WorkingCopy:
 
     def settle(self, rows: Tensor) -> None:
         """Try on a few rows whether casting weights once changes nothing, and do so from now on if it does not."""
-        if self._precision.low is None or self._cast:
+        if self._precision.low is None or self.cast:
             return
         left_alone = self._answer(rows)
-        self._cast, self._copy = True, None
+        self.cast, self._copy = True, None
         self.refresh()
         try:
             same = torch.equal(left_alone, self._answer(rows))
         except Exception:  # the module computes with its weights in ways of its own
             same = False
         if not same:
-            self._cast, self._copy = False, None
+            self.cast, self._copy = False, None
             self.refresh()
 
     def _answer(self, rows: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class WorkingCopy:
             return made
         for module in made.modules():
             module.training = False
-            if self._cast and type(module) in _CASTABLE:
+            if self.cast and type(module) in _CASTABLE:
                 module.to(self._precision.low)
             if type(module) is nn.Conv2d:
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
