@@ -62,37 +62,34 @@ class _Piece(NamedTuple):
 class BlockCopies(Copies):
     """For CPUs: blocks of noise, each from a stream of its own, which NumPy draws faster than counters can be hashed."""
 
-    def _blocks(self) -> list[_Piece]:
+    def _pieces(self) -> list[_Piece]:
+        """Blocks cut into as many rows as a batch has."""
         rows = self.noise.block_rows(self.shape)
         pieces = []
         for slot, task in enumerate(self.tasks):
             for number in range(task.start // rows, -(-task.stop // rows)):
-                first, last = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
-                pieces.append(_Piece(slot, BlockKey(self.seed, task.index, self.stage, number), first, last))
+                block = BlockKey(self.seed, task.index, self.stage, number)
+                begin, end = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
+                for first in range(begin, end, self.batch):
+                    pieces.append(_Piece(slot, block, first, min(first + self.batch, end)))
         return pieces
-
-    def _batches_of_blocks(self) -> list[_Piece]:
-        """Blocks cut into batches: each worker draws the whole block, which beside a forward pass is little."""
-        return [
-            _Piece(block.slot, block.block, first, min(first + self.batch, block.last))
-            for block in self._blocks()
-            for first in range(block.first, block.last, self.batch)
-        ]
 
     @property
     def shares(self) -> int:
         """A batch is run by one worker."""
-        return len(self._batches_of_blocks())
+        return len(self._pieces())
 
     def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
-        """Every ``of``-th block, in turn; where there are fewer blocks than workers, every ``of``-th batch of them."""
-        blocks = self._blocks()
-        pieces = blocks if len(blocks) >= of else self._batches_of_blocks()
+        """A stretch of all copies; a block on the border of two stretches is drawn by both workers."""
+        pieces = self._pieces()
+        pieces = pieces[len(pieces) * share // of : len(pieces) * (share + 1) // of]
         copies = torch.zeros(self.batch, *self.shape, device=device)
         slots = torch.full((self.batch,), len(self.tasks))
         filled = 0
-        for piece in pieces[share::of]:
-            block = self.noise.standard_block(piece.block, self.shape)
+        drawn: BlockKey | None = None
+        for piece in pieces:
+            if piece.block != drawn:
+                block, drawn = self.noise.standard_block(piece.block, self.shape), piece.block
             x = self.tasks[piece.slot].x
             taken = piece.first
             while taken < piece.last:
