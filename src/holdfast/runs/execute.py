@@ -169,7 +169,7 @@ def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, An
             **{package: version(package) for package in ("numpy", "scipy", "pyarrow")},
         },
         "fingerprints": {"weights": smoothed.fingerprint, **data_fingerprints(plan.data)},
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         **(plan.notes or {}),
     }
 
