@@ -104,6 +104,9 @@ class SmoothedClassifier:
     ) -> None:
         self.sigma = check_sigma(sigma)
         check_kind(inputs)
+        if compile is not None and not isinstance(compile, bool):
+            raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compile!r}")
+        self.compile = compile
         self._kind = inputs
         self._model = TorchModel(net, outputs=outputs, device=device, precision=precision, compiled=compile)
         self._batch = check_batch(batch)

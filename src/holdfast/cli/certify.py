@@ -113,6 +113,12 @@ def certify(
             f"note: {model} was trained with sigma = {trained}, and is certified here with sigma = {sigma:g}",
             style="yellow",
         )
+    if len(inputs.shape) == 3 and inputs.shape[-1] != checkpoint.architecture.size:
+        errors.print(
+            f"note: {model} was made for images of {checkpoint.architecture.size} x {checkpoint.architecture.size}, "
+            f"and these have {inputs.shape[-2]} x {inputs.shape[-1]}",
+            style="yellow",
+        )
     smoothed = SmoothedClassifier(
         checkpoint.net,
         sigma,

@@ -26,7 +26,9 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
     if len(source) == 0:
         raise InvalidArgument(f"{source.path} holds no finished certificates yet; there is nothing to compact")
     if source.config.get("status", "complete") == "running":
-        raise RunError(f"{source.path} is still being certified; compact it when it is complete")
+        raise RunError(
+            f"{source.path} is not complete: it is being certified, or was killed; repeat the command it was begun with to finish it"
+        )
     finer = sorted({entry.certificate.evidence.score.grid.bins for entry in source})
     entries = [
         Entry(

@@ -162,6 +162,7 @@ def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, An
         "claims": list(settings.claims),
         "sides": settings.sides,
         "method": settings.method.name,
+        "compile": smoothed.compile,
         "provenance": {key: value for key, value in provenance.items() if key not in ("index", "seconds", "compiled")},
         "versions": {
             "python": platform.python_version(),

@@ -16,7 +16,7 @@ from holdfast.zoo.datasets.labelled import LabelledData
 COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
 
 # What must agree for the rest of a run to be what it would have been; where it was computed need not.
-_VALUES = ("data", "inputs", "sigma", "n", "n0", "alpha", "claims", "sides", "method")
+_VALUES = ("data", "inputs", "sigma", "n", "n0", "alpha", "claims", "sides", "method", "compile")
 _CIRCUMSTANCES = {
     "model": "provenance",
     "noise": "provenance",

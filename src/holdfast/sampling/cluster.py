@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -95,6 +96,8 @@ class RayCluster(Compute):
     def _connect(self, model_bytes: int) -> None:
         if self._ray.is_initialized():
             return
+        if self._address is not None:
+            _check_reachable(self._address)
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             if self._address is None:
@@ -169,6 +172,19 @@ class RayEngine(Engine):
     def _spread(self, kind: type[TaskJob], tasks: Sequence[Task], on_copies: OnDone) -> list[Any]:
         flow: Spread[Any] = Spread(kind, tasks, self.crew.pace, self.crew.workers)
         return [result for some in self.crew.work(flow, self.setup, on_copies) for result in some]
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody answers: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_SETTLE_S).close()
+    except OSError as error:
+        raise ClusterError(
+            f"nobody answers at {address} ({error}); start a cluster there with 'ray start --head', or leave --address out"
+        ) from error
 
 
 def import_ray() -> Any:

@@ -43,6 +43,10 @@ def train(
     Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch.
     """
     _check_data(data)
+    if recipe.shift >= architecture.size:
+        raise InvalidArgument(
+            f"shift must be less than the images' {architecture.size} pixels, or nothing of them is left, got {recipe.shift}"
+        )
     torch.manual_seed(recipe.seed)
     order = np.random.default_rng(recipe.seed)
     net = architecture.build().to(device)

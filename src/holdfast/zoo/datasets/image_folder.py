@@ -129,7 +129,10 @@ def _classes(folder: Path, split: str) -> Path | None:
     """The folder whose folders are the classes."""
     # ImageNet's test labels are secret: its validation images are what everyone tests on.
     parts = [split, "val"] if split == "test" else [split]
-    return next((path for path in [*(folder / part for part in parts), folder] if _has_classes(path)), None)
+    found = next((folder / part for part in parts if _has_classes(folder / part)), None)
+    if found is None and not any(_has_classes(folder / part) for part in ("test", "train", "val")):
+        found = folder if _has_classes(folder) else None
+    return found
 
 
 def _has_classes(folder: Path) -> bool:
