@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from holdfast.bounds.named import band_names
+from holdfast.cli.options import COMPILE, DATA, MODEL, PRECISION
 from holdfast.cli.parsing import choice, seed_number, words
 from holdfast.errors import DatasetError
 from holdfast.validation import check_count, check_sigma
@@ -18,16 +19,8 @@ if TYPE_CHECKING:
 
 
 def certify(
-    model: str = typer.Option(
-        ...,
-        help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
-        "(holdfast[imagenet]).",
-    ),
-    data: str = typer.Option(
-        ...,
-        help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
-        "'imagenet' (in $IMAGENET_DIR).",
-    ),
+    model: str = MODEL,
+    data: str = DATA,
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
     out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
@@ -49,12 +42,8 @@ def certify(
     split: str = typer.Option("test", help="Which part of the dataset."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret, and recorded in run.json."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    precision: str = typer.Option(
-        "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
-    ),
-    compiled: bool | None = typer.Option(
-        None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
-    ),
+    precision: str = PRECISION,
+    compiled: bool | None = COMPILE,
     engine: str = typer.Option("local", help="Who runs the copies: 'local', or 'ray' (a cluster)."),
     workers: int | None = typer.Option(None, help="With ray: how many workers; default: as many as there is room for."),
     cores_per_worker: int | None = typer.Option(None, help="With ray: CPU cores of each worker; default: 1."),

@@ -6,21 +6,14 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from holdfast.cli.options import COMPILE, DATA, MODEL, PRECISION
 from holdfast.cli.parsing import seed_number
 from holdfast.validation import check_count
 
 
 def decide(
-    model: str = typer.Option(
-        ...,
-        help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
-        "(holdfast[imagenet]).",
-    ),
-    data: str = typer.Option(
-        ...,
-        help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
-        "'imagenet' (in $IMAGENET_DIR).",
-    ),
+    model: str = MODEL,
+    data: str = DATA,
     sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
@@ -35,12 +28,8 @@ def decide(
     split: str = typer.Option("test", help="Which part of the dataset."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    precision: str = typer.Option(
-        "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
-    ),
-    compiled: bool | None = typer.Option(
-        None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
-    ),
+    precision: str = PRECISION,
+    compiled: bool | None = COMPILE,
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""

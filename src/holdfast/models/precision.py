@@ -122,11 +122,6 @@ _KNOWN = {
 }
 
 
-def precision_names() -> tuple[str, ...]:
-    """What ``--precision`` accepts."""
-    return tuple(_KNOWN)
-
-
 def precision_named(name: str, device: torch.device) -> Precision:
     """A precision by its name, if the device has it."""
     if name not in _KNOWN:

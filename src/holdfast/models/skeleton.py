@@ -24,7 +24,7 @@ def skeleton_of(net: nn.Module) -> bytes | None:
     for name, module in net.named_modules():
         rest = {key: value for key, value in vars(module).items() if key not in _WEIGHTS}
         parts.append((name, type(module).__module__, type(module).__qualname__, rest))
-        parts.append([(key, id(child) in names) for key, child in module.named_children()])
+        parts.append([key for key, _ in module.named_children()])
     for name, tensor in (*net.named_parameters(), *net.named_buffers()):
         parts.append((name, str(tensor.dtype), tuple(tensor.shape)))
     buffer = io.BytesIO()

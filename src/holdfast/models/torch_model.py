@@ -55,7 +55,6 @@ class TorchModel(Model):
         if outputs not in ("logits", "probabilities"):
             raise InvalidArgument(f'outputs must be "logits" or "probabilities", got {outputs!r}')
         self._net = net
-        self._outputs = outputs
         self._softmax = outputs == "logits"
         self._device = resolve_device(device, net)
         # A GPU without a number means all of them; the module itself goes to the first.

@@ -15,13 +15,13 @@ from holdfast.evidence import Evidence, Selection
 from holdfast.models import Model
 from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
+from holdfast.sampling.batching import SMALLEST_BATCH
 from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
 from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
 from holdfast.sampling.windows import in_windows
 
 _MOST_WORKERS = 16
-_SMALLEST_BATCH = 8
 T = TypeVar("T", bound=Tally)
 
 
@@ -81,13 +81,13 @@ class LocalEngine(Engine):
             try:
                 return self._attempt(tasks, stage, new_tally, count)
             except torch.OutOfMemoryError as error:
-                if self.batch <= _SMALLEST_BATCH:
+                if self.batch <= SMALLEST_BATCH:
                     raise ModelError(
                         f"the model {self.model.name} runs out of memory on {self.model.device} even with {self.batch} "
                         f"copies at a time; free memory there, or use another device"
                     ) from error
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
-                self.batch = max(_SMALLEST_BATCH, self.batch // 2)
+                self.batch = max(SMALLEST_BATCH, self.batch // 2)
                 on_copies(-reported)
                 if self.model.device.type == "cuda":
                     torch.cuda.empty_cache()

@@ -1,0 +1,22 @@
+"""Options that several commands take, said once."""
+
+from typing import Any
+
+import typer
+
+MODEL: Any = typer.Option(
+    ...,
+    help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
+    "(holdfast[imagenet]).",
+)
+DATA: Any = typer.Option(
+    ...,
+    help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
+    "'imagenet' (in $IMAGENET_DIR).",
+)
+PRECISION: Any = typer.Option(
+    "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
+)
+COMPILE: Any = typer.Option(
+    None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
+)
