@@ -33,7 +33,7 @@ def ask(asked: argparse.Namespace) -> dict[str, Any]:
         load_checkpoint(asked.weights).net, asked.sigma, device=asked.device, precision=asked.precision
     )
     xs, keys = Images(data), data.indices.tolist()
-    smoothed.decide_many(xs, at_least=0.5, radius=0.25, indices=keys, n_max=N, alpha=ALPHA, progress=False)
+    smoothed.decide(xs[0], at_least=0.5, radius=0.25, n_max=N, alpha=ALPHA)  # compiles
     found: dict[str, Any] = {"sigma": asked.sigma, "alpha": ALPHA, "n_max": N, "indices": keys, "questions": []}
     if torch.cuda.is_available():
         found["machine"] = torch.cuda.get_device_name()

@@ -348,11 +348,23 @@ def test_replicas_share_the_copies_and_change_nothing() -> None:
     assert shared == alone
 
 
-def test_batches_keep_a_gpu_busy_and_divide_round_numbers() -> None:
-    gpu = torch.device("cuda")
-    assert default_batch(gpu, torch.Size((3, 32, 32)), 5.1e8) == 2_500  # ResNet-110
-    assert default_batch(gpu, torch.Size((3, 224, 224)), 8.2e9) == 200  # ResNet-50
-    assert default_batch(gpu, torch.Size((1, 28, 28)), 1.2e6) == 10_000
-    assert default_batch(gpu, torch.Size((3, 4_096, 4_096)), 1e13) == 10
-    assert default_batch(CPU, torch.Size((3, 32, 32)), 5.1e8) == 64
-    assert default_batch(CPU, torch.Size((3, 224, 224)), 8.2e9) == 8
+@pytest.mark.parametrize(
+    ("device", "shape", "operations", "most"),
+    [
+        ("cuda", (3, 32, 32), 5.1e8, 2_500),  # ResNet-110
+        ("cuda", (3, 224, 224), 8.2e9, 200),  # ResNet-50
+        ("cuda", (1, 28, 28), 1.2e6, 10_000),
+        ("cuda", (3, 4_096, 4_096), 1e13, 10),
+        ("cpu", (3, 32, 32), 5.1e8, 64),
+        ("cpu", (3, 224, 224), 8.2e9, 8),
+    ],
+)
+def test_batches_keep_a_device_busy_and_the_last_one_is_nearly_full(
+    device: str, shape: tuple[int, ...], operations: float, most: int
+) -> None:
+    copies = 100_100
+    size = default_batch(torch.device(device), torch.Size(shape), operations, copies)
+    assert 0.9 * most <= size <= most + 8
+    assert default_batch(torch.device(device), torch.Size(shape), operations, 1) == most
+    if device == "cuda" and most >= 200:
+        assert -(-copies // size) * size <= 1.02 * copies

@@ -10,6 +10,9 @@ from holdfast.noise import Gaussian, Stage, add_noise
 from holdfast.noise.philox import philox, standard_normals
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sampling.copies import CounterCopies
+from holdfast.sampling.engine import Question
+from holdfast.sampling.tally import SelectionTally
+from holdfast.sampling.windows import answers
 from networks import images, small_net
 
 SIGMA = 0.3
@@ -96,9 +99,35 @@ def test_counted_copies_of_a_span_are_those_of_the_whole() -> None:
     assert parts[0] + parts[1] == whole
 
 
+@pytest.mark.parametrize("batch", [8, 96, 1_000])
+@pytest.mark.parametrize("n0", [1, 40, 130])
+def test_one_pass_finds_what_selection_and_then_estimation_find(batch: int, n0: int) -> None:
+    questions = [Question(index, torch.from_numpy(image), n0, 300) for index, image in enumerate(images(3))]
+    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), 5, batch, counted=CounterCopies)
+    counted = 0
+
+    def count(copies: int) -> None:
+        nonlocal counted
+        counted += copies
+
+    found = [answer for window in engine.answer(questions, on_copies=count) for answer in window]
+    expected = answers(engine, questions, on_copies=nothing)
+    assert counted == 3 * (n0 + 300)
+    assert [answer.evidence for answer in found] == [answer.evidence for answer in expected]
+    assert [answer.selection.sums.tolist() for answer in found] == [
+        answer.selection.sums.tolist() for answer in expected
+    ]
+
+
+def test_the_leading_class_is_the_first_of_equals() -> None:
+    tally = SelectionTally([Task(0, torch.zeros(1), 0, 3), Task(1, torch.zeros(1), 0, 1)], torch.device("cpu"))
+    tally.add(torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]), torch.tensor([0, 0, 1]))
+    assert tally.leaders()[:2].tolist() == [0, 2] == [selection.predicted for selection in tally.selections()]
+
+
 def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
-    copies = CounterCopies([Task(0, x, 0, 6)], Gaussian(SIGMA), 1, Stage.ESTIMATION, 6)
+    copies = CounterCopies([Task(0, x, 0, 6)], Gaussian(SIGMA), 1, [Stage.ESTIMATION], 6)
     batch = next(copies.batches(0, 1, torch.device("cpu")))
     key = torch.tensor([Gaussian.key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)

@@ -245,7 +245,7 @@ class SmoothedClassifier:
 
         question()  # refuses before anything is sampled
         known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, n_max, known_seed, batch)
+        engine, shape = self._engine_for(xs, n0 + n_max, known_seed, batch)
         asked = (Asked(k, key, self._checked(xs, k, shape)) for k, key in enumerate(keys))
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(xs), unit="inputs", show=progress) as on_decided:
@@ -296,7 +296,7 @@ class SmoothedClassifier:
         """The chosen class, and its scores on demand: of any span of copies."""
         check_count("n0", n0, at_most=MOST_SELECTION)
         key = check_count("index", index, at_least=0)
-        engine, _ = self._engine_for([x], n_max, seed, batch)
+        engine, _ = self._engine_for([x], n0 + n_max, seed, batch)
         inside = self._checked([x], 0, None)
         predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
 
@@ -332,7 +332,7 @@ class SmoothedClassifier:
         chosen = (claims,) if isinstance(claims, str) else tuple(claims)
         check_class_question(chosen, method)
         key, known_seed = check_count("index", index, at_least=0), check_seed(seed)
-        engine, _ = self._engine_for([x], n, known_seed, batch)
+        engine, _ = self._engine_for([x], n0 + n, known_seed, batch)
         inside = self._checked([x], 0, None)
         began = time.monotonic()
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
@@ -378,7 +378,7 @@ class SmoothedClassifier:
     ) -> Iterator[list[Certificate]]:
         """The certificates of :meth:`stream`, those that are finished together in one list: between lists, work goes on."""
         known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, settings.n, known_seed, batch)
+        engine, shape = self._engine_for(xs, settings.n0 + settings.n, known_seed, batch)
         questions = (
             Question(int(index), self._checked(xs, position, shape), settings.n0, settings.n)
             for position, index in enumerate(indices)
@@ -426,7 +426,7 @@ class SmoothedClassifier:
         first = self._probe(xs)
         self._model.expect(self._operations * copies)
         self._model.refresh()
-        size = asked or default_batch(self._model.device, first.shape, self._operations)
+        size = asked or default_batch(self._model.device, first.shape, self._operations, copies)
         return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
 
     def _probe(self, xs: InputSource) -> Tensor:
@@ -440,11 +440,12 @@ class SmoothedClassifier:
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self._checked(xs, position, first.shape)
-        asked = (first.shape, self._model.skeleton)
+        asked = (first.shape, self._model.look())
         if asked != self._asked or asked[1] is None:
             generator = torch.Generator().manual_seed(0)
             noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
             rows = (first + self.sigma * noise).to(self._model.device)
+            self._model.refresh()
             check_model(self._model, rows)
             self._operations = self._model.operations(rows)
             self._asked = asked

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import pickle
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,29 +11,50 @@ import torch
 from torch import Tensor, nn
 
 _WEIGHTS = ("_parameters", "_buffers", "_modules", "training")
+_PLAIN = (int, float, bool, str, bytes, type(None))
+_EMPTY = (dict, OrderedDict, list, set)
 
 
 def skeleton_of(net: nn.Module) -> bytes | None:
     """Equal for modules that differ in nothing but their weights and training flags; None if that cannot be told.
 
-    Classes, attributes, hooks, tensors that are neither parameters nor buffers, and the names, shapes and types of those
-    that are, all count. A function counts by its name; one without a name that can be found again (a lambda, a closure)
+    Classes, attributes, hooks, tensors that are neither parameters nor buffers, the names, shapes and types of those that
+    are, and what is shared, all count. A function counts by its name; one without a name that can be found again (a lambda, a closure)
     makes the module one that cannot be compared.
     """
     names = {id(module): name for name, module in net.named_modules()}
     parts: list[object] = []
+    shared: dict[int, int] = {}
     for name, module in net.named_modules():
-        rest = {key: value for key, value in vars(module).items() if key not in _WEIGHTS}
-        parts.append((name, type(module).__module__, type(module).__qualname__, rest))
-        parts.append([key for key, _ in module.named_children()])
-    for name, tensor in (*net.named_parameters(), *net.named_buffers()):
-        parts.append((name, str(tensor.dtype), tuple(tensor.shape)))
+        plain: dict[str, object] = {}
+        rest: dict[str, object] = {}
+        for key, value in vars(module).items():
+            if key not in _WEIGHTS:
+                (plain if _is_plain(value) else rest)[key] = value
+        tensors = [
+            (key, str(tensor.dtype), tuple(tensor.shape), shared.setdefault(id(tensor), len(shared)))
+            for key, tensor in (*module._parameters.items(), *module._buffers.items())
+            if tensor is not None
+        ]
+        children = [(key, names[id(child)]) for key, child in module._modules.items() if child is not None]
+        kind = type(module)
+        parts.append(repr((name, kind.__module__, kind.__qualname__, children, tensors, plain)))
+        if rest:
+            parts.append(rest)
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, names).dump(parts)
     except Exception:  # foreign objects: whatever stops them from being written down
         return None
     return hashlib.sha256(buffer.getvalue()).digest()
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is all in what Python prints of it: most of a module's attributes are, and printing is fast."""
+    kind = type(value)
+    if kind is tuple:
+        return all(type(each) in _PLAIN for each in value)  # type: ignore[attr-defined]
+    return kind in _PLAIN or (kind in _EMPTY and not value)
 
 
 def fingerprint(net: nn.Module) -> str | None:

@@ -67,6 +67,7 @@ class TorchModel(Model):
         self._working = WorkingCopy(net, self._precision)
         self._others: list[TorchModel] = []
         self._spread: bytes | None = None
+        self._skeleton: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
         self._warm: set[tuple[torch.Size, int]] = set()
@@ -96,15 +97,15 @@ class TorchModel(Model):
         """Whether the module is run compiled."""
         return self._compile
 
-    @property
-    def skeleton(self) -> bytes | None:
-        """Changes whenever anything but the module's weights does; None if that cannot be told."""
-        return skeleton_of(self._net)
+    def look(self) -> bytes | None:
+        """Look at the module again; what is returned changes with anything but weights, and is None if that cannot be told."""
+        self._skeleton = skeleton_of(self._net)
+        return self._skeleton
 
     def refresh(self) -> None:
-        """Take over what the module is now, for everything asked until the next time."""
+        """Take over what the module was when last looked at, and its weights, for everything asked until the next time."""
         if not self._plain:
-            self._working.refresh()
+            self._working.refresh(self._skeleton)
 
     def operations(self, batch: Tensor) -> float:
         """Floating-point operations for one row like these."""
@@ -132,13 +133,14 @@ class TorchModel(Model):
         """The model on every further GPU, if it was to run on all; with the weights that it has now."""
         if not self._everywhere:
             return []
-        skeleton = self.skeleton
+        skeleton = self._skeleton
         if skeleton is None or skeleton != self._spread or any(each._compile != self._compile for each in self._others):
             devices = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
             self._others = [self.moved(device) for device in devices if device != self._device]
             self._spread = skeleton
         for other in self._others:
             copy_weights(self._net, other._net)
+            other._skeleton = skeleton
             other.refresh()
         return self._others
 
@@ -293,7 +295,8 @@ def evaluating(net: nn.Module) -> Iterator[None]:
         if users == 0:
             training = [module for module in net.modules() if module.training]
         for module in net.modules():
-            module.training = False
+            if module.training:
+                module.training = False
         _evaluated[net] = (users + 1, training)
     try:
         yield

@@ -33,12 +33,11 @@ class WorkingCopy:
         self._skeleton: bytes | None = None
         self.cast = cast
 
-    def refresh(self) -> None:
-        """Take over what the user's module is now: all of its weights, and a new copy if anything else has changed.
+    def refresh(self, skeleton: bytes | None) -> None:
+        """Take over what the user's module is now: all of its weights, and a new copy if its skeleton is another one.
 
         Weights are copied every time: there is no telling from outside whether they were written to.
         """
-        skeleton = skeleton_of(self._net)
         if self._copy is None or skeleton is None or skeleton != self._skeleton:
             # What is copied in inference mode could never be written to again.
             with torch.inference_mode(False):
@@ -53,14 +52,14 @@ class WorkingCopy:
             return
         left_alone = self._answer(rows)
         self.cast, self._copy = True, None
-        self.refresh()
+        self.refresh(self._skeleton)
         try:
             same = torch.equal(left_alone, self._answer(rows))
         except Exception:  # the module computes with its weights in ways of its own
             same = False
         if not same:
             self.cast, self._copy = False, None
-            self.refresh()
+            self.refresh(self._skeleton)
 
     def _answer(self, rows: Tensor) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(rows.device):
@@ -70,7 +69,7 @@ class WorkingCopy:
     def eager(self) -> nn.Module:
         """The copy, as it was when last refreshed."""
         if self._copy is None:
-            self.refresh()
+            self.refresh(skeleton_of(self._net))
         assert self._copy is not None
         return self._copy
 
@@ -99,9 +98,10 @@ class WorkingCopy:
 
 def copy_weights(source: nn.Module, target: nn.Module) -> None:
     """All parameters and buffers, between modules of the same skeleton, whatever their devices and types."""
+    mine, theirs = list(_tensors(target)), list(_tensors(source))
     with torch.inference_mode(False), torch.no_grad():
-        for mine, theirs in zip(_tensors(target), _tensors(source), strict=True):
-            mine.copy_(theirs)
+        if mine:
+            torch._foreach_copy_(mine, theirs)  # one call: a GPU would wait for hundreds
 
 
 def _tensors(net: nn.Module) -> Iterator[Tensor]:
@@ -123,7 +123,7 @@ def _options(module: nn.Module) -> dict[str, Any]:
     return {
         "max_autotune": True,
         "max_autotune_conv_backends": "ATEN,TRITON",
-        "max_autotune_gemm_backends": "ATEN",
+        "max_autotune_gemm_backends": "ATEN,TRITON",
         "max_autotune_report_choices_stats": False,
     }
 

@@ -10,6 +10,7 @@ _OPERATIONS = 2e12
 _NUMBERS = 2**28
 _GPU_SIZES = (10_000, 5_000, 2_500, 2_000, 1_000, 500, 250, 200, 100, 50, 25, 10)
 _CPU_SIZES = (64, 32, 16, 8)
+_MULTIPLE = 8
 _CPU_NUMBERS = 2**18
 
 
@@ -18,13 +19,17 @@ def check_batch(batch: int | None) -> int | None:
     return None if batch is None else max(SMALLEST_BATCH, check_count("batch", batch, at_most=_LARGEST_BATCH))
 
 
-def default_batch(device: torch.device, shape: torch.Size, operations: float) -> int:
+def default_batch(device: torch.device, shape: torch.Size, operations: float, copies: int) -> int:
     """What fits a CPU's cache, or keeps a GPU busy for about ten milliseconds.
 
-    On a GPU a size that divides round numbers of copies is taken, so that few rows are wasted; if it does not fit the
+    On a GPU it is fitted to the copies of one input, so that their last batch is nearly full; if it does not fit the
     GPU's memory, the engine halves it. ``operations`` is the work for one copy.
     """
     if device.type == "cpu":
         return next((size for size in _CPU_SIZES if size * shape.numel() <= _CPU_NUMBERS), _CPU_SIZES[-1])
     most = min(_OPERATIONS / max(operations, 1.0), _NUMBERS / shape.numel())
-    return next((size for size in _GPU_SIZES if size <= most), _GPU_SIZES[-1])
+    size = next((size for size in _GPU_SIZES if size <= most), _GPU_SIZES[-1])
+    if copies <= size:
+        return size
+    batches = -(-copies // size)
+    return -(-copies // (batches * _MULTIPLE)) * _MULTIPLE

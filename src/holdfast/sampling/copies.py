@@ -26,12 +26,12 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Copies(ABC):
-    """The noisy copies of ``tasks``; which copies there are depends on the tasks, the stage and the seed alone."""
+    """The noisy copies of ``tasks``; which copies there are depends on the tasks, their stages and the seed alone."""
 
     tasks: Sequence[Task]
     noise: Gaussian
     seed: int
-    stage: Stage
+    stages: Sequence[Stage]
     batch: int
 
     @abstractmethod
@@ -66,9 +66,9 @@ class BlockCopies(Copies):
         """Blocks cut into as many rows as a batch has."""
         rows = self.noise.block_rows(self.shape)
         pieces = []
-        for slot, task in enumerate(self.tasks):
+        for slot, (task, stage) in enumerate(zip(self.tasks, self.stages, strict=True)):
             for number in range(task.start // rows, -(-task.stop // rows)):
-                block = BlockKey(self.seed, task.index, self.stage, number)
+                block = BlockKey(self.seed, task.index, stage, number)
                 begin, end = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
                 for first in range(begin, end, self.batch):
                     pieces.append(_Piece(slot, block, first, min(first + self.batch, end)))
@@ -126,7 +126,10 @@ class CounterCopies(Copies):
         image = len(self.shape) == 3
         stored = [(task.x.permute(1, 2, 0) if image else task.x).flatten() for task in self.tasks]
         inputs = torch.stack((*stored, stored[0])).to(device)
-        words = [self.noise.key_words(self.seed, task.index, self.stage) for task in self.tasks]
+        words = [
+            self.noise.key_words(self.seed, task.index, stage)
+            for task, stage in zip(self.tasks, self.stages, strict=True)
+        ]
         keys = torch.tensor([*words, [0, 0, 0]], device=device)
         ends = torch.tensor([task.stop - task.start for task in self.tasks]).cumsum(0)
         total = int(ends[-1])

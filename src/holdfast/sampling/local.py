@@ -1,5 +1,6 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -16,10 +17,11 @@ from holdfast.models import Model
 from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.batching import SMALLEST_BATCH
+from holdfast.sampling.beside import beside
 from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
 from holdfast.sampling.engine import Answer, Engine, Question, Task
-from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
-from holdfast.sampling.windows import in_windows
+from holdfast.sampling.tally import AnswerTally, ClassTally, EstimationTally, SelectionTally, Tally
+from holdfast.sampling.windows import answers, in_windows
 
 _MOST_WORKERS = 16
 T = TypeVar("T", bound=Tally)
@@ -49,24 +51,41 @@ class LocalEngine(Engine):
 
     def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
         """A window of inputs at a time."""
-        return in_windows(self, questions, on_copies=on_copies)
+        if self._kind is CounterCopies and not self.replicas:
+            return in_windows(lambda window: self._in_one_pass(window, on_copies), questions)
+        return in_windows(lambda window: answers(self, window, on_copies=on_copies), questions)
+
+    def _in_one_pass(self, window: list[Question], on_copies: OnDone) -> list[Answer]:
+        """Selection and estimation share batches, and the device is asked only once: what :func:`answers` would find."""
+        began = time.monotonic()
+        selecting = [Task(each.index, each.x, 0, each.n0) for each in window]
+        estimating = [Task(each.index, each.x, 0, each.n) for each in window]
+        stages = [Stage.SELECTION] * len(window) + [Stage.ESTIMATION] * len(window)
+        tally = self._run([*selecting, *estimating], stages, AnswerTally, on_copies)
+        found = list(zip(tally.selections(), tally.evidence(self.noise.sigma), strict=True))
+        seconds = (time.monotonic() - began) / len(window)
+        return [Answer(selection, evidence, seconds) for selection, evidence in found]
 
     def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
         """Average scores of all classes."""
-        return self._run(tasks, Stage.SELECTION, SelectionTally, on_copies).selections()
+        return self._run(tasks, [Stage.SELECTION] * len(tasks), SelectionTally, on_copies).selections()
 
     def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """One pass for label, score and margin; only counts are kept."""
-        return self._run(tasks, Stage.ESTIMATION, EstimationTally, on_copies).evidence(self.noise.sigma)
+        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), EstimationTally, on_copies).evidence(self.noise.sigma)
 
     def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
         """One pass for all classes."""
-        return self._run(tasks, Stage.ESTIMATION, ClassTally, on_copies).class_counts(self.noise.sigma)
+        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), ClassTally, on_copies).class_counts(self.noise.sigma)
+
+    @property
+    def _kind(self) -> type[Copies]:
+        return self.counted or (BlockCopies if self.model.device.type == "cpu" else CounterCopies)
 
     def _run(
         self,
         tasks: Sequence[Task],
-        stage: Stage,
+        stages: Sequence[Stage],
         new_tally: Callable[[Sequence[Task], torch.device], T],
         on_copies: OnDone,
     ) -> T:
@@ -79,7 +98,7 @@ class LocalEngine(Engine):
                 on_copies(done)
 
             try:
-                return self._attempt(tasks, stage, new_tally, count)
+                return self._attempt(tasks, stages, new_tally, count)
             except torch.OutOfMemoryError as error:
                 if self.batch <= SMALLEST_BATCH:
                     raise ModelError(
@@ -95,28 +114,31 @@ class LocalEngine(Engine):
     def _attempt(
         self,
         tasks: Sequence[Task],
-        stage: Stage,
+        stages: Sequence[Stage],
         new_tally: Callable[[Sequence[Task], torch.device], T],
         on_copies: OnDone,
     ) -> T:
         on_cpu = self.model.device.type == "cpu"
-        kind = self.counted or (BlockCopies if on_cpu else CounterCopies)
-        copies = kind(tasks, self.noise, self.seed, stage, self.batch)
+        copies = self._kind(tasks, self.noise, self.seed, stages, self.batch)
         models = [self.model, *self.replicas]
         if on_cpu:
             models = models * min(torch.get_num_threads(), _MOST_WORKERS)
         # Torch's threads are divided in the same way whether or not there is work for all: arithmetic may depend on it.
         threads = max(1, torch.get_num_threads() // len(models)) if on_cpu else torch.get_num_threads()
-        models = models[: copies.shares]
+        # Selection and estimation in one pass are for one worker: it alone knows the classes in time.
+        models = models[: 1 if new_tally is AnswerTally else copies.shares]
         stop = Event()
 
         def work(share: int, model: Model) -> T:
             tally = new_tally(tasks, model.device)
-            for batch in copies.batches(share, len(models), model.device):
-                if stop.is_set():
-                    break
-                tally.add(model.probabilities(batch.copies), batch.slots)
-                on_copies(batch.count)
+            with beside(model.device) as counting:
+                for batch in copies.batches(share, len(models), model.device):
+                    if stop.is_set():
+                        break
+                    probabilities = model.probabilities(batch.copies)
+                    with counting(probabilities, batch.slots):
+                        tally.add(probabilities, batch.slots)
+                    on_copies(batch.count)
             return tally
 
         with ExitStack() as stack:

@@ -74,6 +74,12 @@ class SelectionTally(Tally):
     def _take(self, other: Self) -> None:
         self._sums = self._sums + other._sums.to(self._sums.device)
 
+    def leaders(self) -> Tensor:
+        """Each slot's class with the largest sum so far, the first if several are equal; without asking the device."""
+        classes = torch.arange(self._sums.shape[1], device=self._sums.device)
+        best = self._sums.amax(1, keepdim=True)
+        return torch.where(self._sums == best, classes, len(classes)).amin(1)
+
     def selections(self) -> list[Selection]:
         """One result per task."""
         rows = self._sums[:-1].cpu().numpy()
@@ -89,6 +95,10 @@ class EstimationTally(Tally):
         self._targets = torch.tensor([*(task.target for task in tasks), 0], device=device)
         self._votes = torch.zeros(len(tasks) + 1, dtype=torch.int64, device=device)
         self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in (PredictionScore(), Margin())]
+
+    def aim(self, targets: Tensor) -> None:
+        """Count for other classes from now on; the last target is that of the slot after the last."""
+        self._targets = targets
 
     def _count(self, probabilities: Tensor, slots: Tensor) -> None:
         targets = self._targets[slots]
@@ -108,6 +118,42 @@ class EstimationTally(Tally):
             Evidence(task.stop - task.start, won, score[slot], margin[slot])
             for slot, (task, won) in enumerate(zip(self._tasks, self._votes[:-1].cpu().tolist(), strict=True))
         ]
+
+
+class AnswerTally(Tally):
+    """Chooses each input's class and counts it, in one pass: the first half of the tasks selects, the second estimates.
+
+    Requires:
+        Copies come in the tasks' order, so that a class is chosen before any copy is counted for it. A batch may hold
+        both kinds; slots tell them apart.
+    """
+
+    def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
+        super().__init__()
+        self._inputs = len(tasks) // 2
+        self._selecting = sum(task.stop - task.start for task in tasks[: self._inputs])
+        self._selection = SelectionTally(tasks[: self._inputs], device)
+        self._estimation = EstimationTally(tasks[self._inputs :], device)
+        self._seen = 0
+
+    def _count(self, probabilities: Tensor, slots: Tensor) -> None:
+        if self._seen < self._selecting:
+            self._selection._count(probabilities, slots.clamp(max=self._inputs))
+            self._estimation.aim(self._selection.leaders())
+        self._seen += len(slots)
+        ours = torch.where(slots < self._inputs, self._inputs, slots - self._inputs)
+        self._estimation._count(probabilities, ours)
+
+    def _take(self, other: Self) -> None:
+        raise NotImplementedError("one worker alone knows the classes in time")
+
+    def selections(self) -> list[Selection]:
+        """One result per input."""
+        return self._selection.selections()
+
+    def evidence(self, sigma: float) -> list[Evidence]:
+        """One result per input."""
+        return self._estimation.evidence(sigma)
 
 
 class ClassTally(Tally):

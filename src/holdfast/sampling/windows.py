@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.progress import OnDone
 from holdfast.sampling.engine import Answer, Engine, Question, Task
@@ -13,8 +13,10 @@ _GROWTH = 4
 _FIRST = 2**14
 
 
-def in_windows(engine: Engine, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
-    """Choose the class of each input, then estimate, a window of inputs at a time.
+def in_windows(
+    answered: Callable[[list[Question]], list[Answer]], questions: Iterable[Question]
+) -> Iterator[list[Answer]]:
+    """Answers to a window of inputs at a time.
 
     A window is as many inputs as take about ten seconds, which is what a crash costs; the first one is small, since
     nothing is known yet.
@@ -24,7 +26,7 @@ def in_windows(engine: Engine, questions: Iterable[Question], *, on_copies: OnDo
     del first  # or it would keep every question
     while window := list(itertools.islice(waiting, size)):
         began = time.monotonic()
-        yield answers(engine, window, on_copies=on_copies)
+        yield answered(window)
         each = (time.monotonic() - began) / len(window)
         size = max(1, min(_MOST, _GROWTH * size, int(_SECONDS / max(each, 1e-9))))
 
