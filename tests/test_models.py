@@ -168,6 +168,19 @@ def test_a_changed_module_has_another_fingerprint_or_none(change: Callable[[Knob
     assert fingerprint(net) != before
 
 
+def test_weights_that_are_no_longer_shared_are_noticed() -> None:
+    first, second = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    second.weight = first.weight
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 4), first, nn.Tanh(), second, nn.Linear(4, 3))
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    x = torch.rand(1, 8, 8)
+    before = smoothed.certify(x, n=500, seed=1)
+    second.weight = nn.Parameter(-first.weight.detach())
+    after = smoothed.certify(x, n=500, seed=1)
+    assert after.evidence != before.evidence
+    assert after.evidence == hf.SmoothedClassifier(net, 0.3, precision="bfloat16").certify(x, n=500, seed=1).evidence
+
+
 def test_two_threads_certify_one_module_in_evaluation_mode() -> None:
     seen: list[bool] = []
 

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_WEIGHTS = ("_parameters", "_buffers", "_modules", "training")
-_PLAIN = (int, float, bool, str, bytes, type(None))
-_EMPTY = (dict, OrderedDict, list, set)
+_WEIGHTS = frozenset(("_parameters", "_buffers", "_modules", "training"))
+_HOOKS = frozenset(vars(nn.Module())) - _WEIGHTS
+"""What every module has, and hardly any uses: left out where empty, which saves most of the time."""
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
+_EMPTY = frozenset((dict, OrderedDict, list, set))
 
 
 def skeleton_of(net: nn.Module) -> bytes | None:
@@ -29,7 +31,7 @@ def skeleton_of(net: nn.Module) -> bytes | None:
         plain: dict[str, object] = {}
         rest: dict[str, object] = {}
         for key, value in vars(module).items():
-            if key not in _WEIGHTS:
+            if key not in _WEIGHTS and (key not in _HOOKS or value):
                 (plain if _is_plain(value) else rest)[key] = value
         tensors = [
             (key, str(tensor.dtype), tuple(tensor.shape), shared.setdefault(id(tensor), len(shared)))
@@ -52,9 +54,9 @@ def skeleton_of(net: nn.Module) -> bytes | None:
 def _is_plain(value: object) -> bool:
     """Whether a value is all in what Python prints of it: most of a module's attributes are, and printing is fast."""
     kind = type(value)
-    if kind is tuple:
-        return all(type(each) in _PLAIN for each in value)  # type: ignore[attr-defined]
-    return kind in _PLAIN or (kind in _EMPTY and not value)
+    if kind in _PLAIN or (kind in _EMPTY and not value):
+        return True
+    return isinstance(value, tuple) and kind is tuple and _PLAIN.issuperset(type(each) for each in value)
 
 
 def fingerprint(net: nn.Module) -> str | None:

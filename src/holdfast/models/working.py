@@ -105,9 +105,13 @@ def copy_weights(source: nn.Module, target: nn.Module) -> None:
 
 
 def _tensors(net: nn.Module) -> Iterator[Tensor]:
-    """Parameters and buffers, in an order that modules with equal skeletons share."""
-    yield from net.parameters()
-    yield from net.buffers()
+    """Parameters and buffers, each once, in an order that modules with equal skeletons share."""
+    seen = set()
+    for module in net.modules():
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor
 
 
 def _options(module: nn.Module) -> dict[str, Any]:
