@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import holdfast as hf
+from experiments.paper.reproduce import SIGMAS, TRAINING
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
@@ -38,6 +39,17 @@ def test_the_embedded_network_is_accurate_and_says_how_it_was_made() -> None:
     assert (answers == data.labels).mean() > 0.85
     assert checkpoint.notes["command"].startswith("holdfast train --data ")
     assert checkpoint.notes["sigma"] == "0.25"
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_the_embedded_networks_for_cifar10_are_the_papers_and_say_how_they_were_made(sigma: str) -> None:
+    checkpoint = load_embedded_model(f"cifar10-sigma{sigma}")
+    assert checkpoint.architecture == Architecture("resnet110", 3, 32, 10)
+    assert checkpoint.notes["command"].startswith("holdfast train --arch resnet110 ")
+    assert TRAINING in checkpoint.notes["command"]
+    assert checkpoint.notes["sigma"] == f"{float(sigma):g}"
+    with torch.inference_mode():
+        assert torch.isfinite(checkpoint.net(torch.rand(2, 3, 32, 32))).all()
 
 
 def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:

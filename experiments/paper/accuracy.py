@@ -82,7 +82,7 @@ def accuracy_figure(counts: Counts, measure: str) -> "Figure":
 
     lines = (OURS, PAPER, NAIVE)
     with house_style():
-        figure = Figure(figsize=(max(5.6, 4.9 * len(counts.runs)), 4.5))
+        figure = Figure(figsize=(max(6.6, 4.9 * len(counts.runs)), 4.5))
         panels = figure.subplots(1, len(counts.runs), sharey=True, squeeze=False)[0]
         for axes, run in zip(panels, counts.runs, strict=True):
             _draw(axes, counts, run, measure, lines)
@@ -173,7 +173,9 @@ def _top(counts: Counts, measures: Sequence[str]) -> float:
 
 def _legends(figure: "Figure", measure: str, lines: Sequence[Line], more: Sequence["Artist"]) -> None:
     figure.axes[-1].legend(handles=_thresholds(measure), loc="upper right", fontsize=9.5)
-    figure.legend(handles=[*_methods(lines), *more], loc="outside lower center", ncols=2, fontsize=9, handlelength=3)
+    figure.legend(
+        handles=[*_methods(lines), *more], loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6
+    )
 
 
 def _thresholds(measure: str) -> list["Artist"]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 SIGMAS = ("0.25", "0.50")
 TRAINING = (
-    "--epochs 80 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 --sharpness 0.5 "
+    "--epochs 45 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 --sharpness 0.5 "
     "--precision bfloat16 --compile"
 )
 CERTIFYING = "--skip 20 --n 100000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16"

@@ -6,14 +6,14 @@ from holdfast.progress import progress_bar
 from holdfast.train.loop import architecture_for
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
 from holdfast.zoo.datasets.labelled import LabelledData
-from holdfast.zoo.embedded import EMBEDDED_MODEL, load_embedded_model
+from holdfast.zoo.embedded import EMBEDDED_MODELS, load_embedded_model
 from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 
 
 def open_model(name: str, data: LabelledData) -> Checkpoint:
     """A network by name, or a checkpoint by path; the data gives sizes that a foreign checkpoint lacks."""
-    if name == EMBEDDED_MODEL:
-        return load_embedded_model()
+    if name in EMBEDDED_MODELS:
+        return load_embedded_model(name)
     if name in PRETRAINED:
         return load_pretrained(name)
     return load_checkpoint(Path(name), default=architecture_for("small-cnn", data))

@@ -6,12 +6,12 @@ import typer
 
 MODEL: Any = typer.Option(
     ...,
-    help="A checkpoint (.safetensors, or torch weights), 'fashion-mnist' (embedded), or 'efficientnet-lite0' "
-    "(holdfast[imagenet]).",
+    help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
+    "'cifar10-sigma0.50'; or 'efficientnet-lite0' (holdfast[imagenet]).",
 )
 DATA: Any = typer.Option(
     ...,
-    help="An .npz archive, a folder of IDX files, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
+    help="An .npz archive, a folder of IDX files or of CIFAR-10, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
     "'imagenet' (in $IMAGENET_DIR).",
 )
 PRECISION: Any = typer.Option(
