@@ -59,13 +59,13 @@ def measure(
     """One figure after the other, so that an interruption keeps those that are there."""
     smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
 
-    def certificate(copies: int = n) -> hf.Certificate:
-        cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, progress=False)
+    def certificate(copies: int = n, batch: int | None = None) -> hf.Certificate:
+        cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, batch=batch, progress=False)
         cert.score.lower(RADII), cert.margin.lower(RADII), cert.label_radius
         return cert
 
     begin = time.perf_counter()
-    first = certificate(1_000)
+    first = certificate()
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
     ours = seconds(certificate, device, repeats)
@@ -83,9 +83,9 @@ def measure(
     if device.type == "cuda":
         for many in (n // 10, n):
             torch.cuda.reset_peak_memory_stats()
-            certificate(many)
+            certificate(many, size)
             yield f"peak_bytes_at_{many}", torch.cuda.max_memory_allocated()
-    yield "seconds_at_a_tenth_of_n", seconds(lambda: certificate(n // 10), device, repeats)
+    yield "seconds_at_a_tenth_of_n", seconds(lambda: certificate(n // 10, size), device, repeats)
     if plain:
         # Default settings of torch, which round float32 convolutions on GPUs; nothing is tuned.
         plain_certificate(net, x.to(device), sigma=SIGMA, n=2_000, n0=N0, alpha=ALPHA)

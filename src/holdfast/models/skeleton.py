@@ -24,10 +24,11 @@ def skeleton_of(net: nn.Module) -> bytes | None:
     are, and what is shared, all count. A function counts by its name; one without a name that can be found again (a lambda, a closure)
     makes the module one that cannot be compared.
     """
-    names = {id(module): name for name, module in net.named_modules()}
+    modules = list(net.named_modules())
+    names = {id(module): name for name, module in modules}
     parts: list[object] = []
     shared: dict[int, int] = {}
-    for name, module in net.named_modules():
+    for name, module in modules:
         plain: dict[str, object] = {}
         rest: dict[str, object] = {}
         for key, value in vars(module).items():

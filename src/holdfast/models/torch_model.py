@@ -16,7 +16,7 @@ from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.work import operations_per_copy
-from holdfast.models.working import WorkingCopy, copy_weights, quiet_compiler
+from holdfast.models.working import WorkingCopy, copy_weights, quiet_compiler, weights_of
 
 Outputs = Literal["logits", "probabilities"]
 _lock = Lock()
@@ -139,7 +139,7 @@ class TorchModel(Model):
             self._others = [self.moved(device) for device in devices if device != self._device]
             self._spread = skeleton
         for other in self._others:
-            copy_weights(self._net, other._net)
+            copy_weights(weights_of(self._net), weights_of(other._net))
             other._skeleton = skeleton
             other.refresh()
         return self._others
@@ -292,12 +292,10 @@ def evaluating(net: nn.Module) -> Iterator[None]:
     """Evaluation mode for a while, then every submodule's flag as it was, when the last of several threads is done."""
     with _lock:
         users, training = _evaluated.get(net, (0, []))
-        if users == 0:
-            training = [module for module in net.modules() if module.training]
-        for module in net.modules():
-            if module.training:
-                module.training = False
-        _evaluated[net] = (users + 1, training)
+        found = [module for module in net.modules() if module.training]
+        for module in found:
+            module.training = False
+        _evaluated[net] = (users + 1, training if users else found)
     try:
         yield
     finally:

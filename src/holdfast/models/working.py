@@ -29,6 +29,7 @@ class WorkingCopy:
         self._net = net
         self._precision = precision
         self._copy: nn.Module | None = None
+        self._own: list[Tensor] = []
         self._compiled: Callable[[Tensor], Tensor] | None = None
         self._skeleton: bytes | None = None
         self.cast = cast
@@ -42,8 +43,9 @@ class WorkingCopy:
             # What is copied in inference mode could never be written to again.
             with torch.inference_mode(False):
                 self._copy, self._compiled = self._made(), None
+                self._own = weights_of(self._copy)
         elif self._copy is not self._net:
-            copy_weights(self._net, self._copy)
+            copy_weights(weights_of(self._net), self._own)
         self._skeleton = skeleton
 
     def settle(self, rows: Tensor) -> None:
@@ -96,22 +98,21 @@ class WorkingCopy:
         return made.requires_grad_(False)
 
 
-def copy_weights(source: nn.Module, target: nn.Module) -> None:
-    """All parameters and buffers, between modules of the same skeleton, whatever their devices and types."""
-    mine, theirs = list(_tensors(target)), list(_tensors(source))
+def copy_weights(source: list[Tensor], target: list[Tensor]) -> None:
+    """Between the weights of modules of the same skeleton, whatever their devices and types."""
     with torch.inference_mode(False), torch.no_grad():
-        if mine:
-            torch._foreach_copy_(mine, theirs)  # one call: a GPU would wait for hundreds
+        if target:
+            torch._foreach_copy_(target, source)  # one call: a GPU would wait for hundreds
 
 
-def _tensors(net: nn.Module) -> Iterator[Tensor]:
+def weights_of(net: nn.Module) -> list[Tensor]:
     """Parameters and buffers, each once, in an order that modules with equal skeletons share."""
-    seen = set()
+    found: dict[int, Tensor] = {}
     for module in net.modules():
         for tensor in (*module._parameters.values(), *module._buffers.values()):
-            if tensor is not None and id(tensor) not in seen:
-                seen.add(id(tensor))
-                yield tensor
+            if tensor is not None:
+                found[id(tensor)] = tensor
+    return list(found.values())
 
 
 def _options(module: nn.Module) -> dict[str, Any]:
