@@ -19,6 +19,7 @@ from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.triage import Reach, Rule
+from holdfast.triage.choose import tally
 from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
@@ -97,10 +98,10 @@ def test_margins_tell_that_no_single_other_class_can_win() -> None:
 
 
 def test_a_tally_is_exactly_binomial_where_nothing_else_can_fail() -> None:
-    tally = Tally(10**9, 3, 200, 0.0, 0.0)
-    assert tally.error_bound(0.05) == pytest.approx(_clopper_upper(3, 203, 0.045), rel=1e-6)
-    assert tally.passes(tally.error_bound(0.05) + 1e-9, 0.05)
-    assert not tally.passes(tally.error_bound(0.05) - 1e-6, 0.05)
+    counted = Tally(10**9, 3, 200, 0.0, 0.0)
+    assert counted.error_bound(0.05) == pytest.approx(_clopper_upper(3, 203, 0.045), rel=1e-6)
+    assert counted.passes(counted.error_bound(0.05) + 1e-9, 0.05)
+    assert not counted.passes(counted.error_bound(0.05) - 1e-6, 0.05)
 
 
 def _clopper_upper(k: int, n: int, alpha: float) -> float:
@@ -130,6 +131,29 @@ def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
     for count in (1, 3, 40, 41):
         assert sum(starting_levels(count, 0.1)) == pytest.approx(0.1)
         assert starting_levels(count, 0.1)[0] > 0
+
+
+def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
+    rule = Rule(0.8, 1_000, 100, 0.01)
+    lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
+    upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
+    reach = Reach(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
+    assert (tally(reach, rule).could_be_wrong, tally(reach, rule).surely_right) == (0, 2)
+    other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
+    assert (tally(other_way, rule).could_be_wrong, tally(other_way, rule).surely_right) == (3, 0)
+
+
+def test_the_worst_answer_within_reach() -> None:
+    yes, no = np.array([True]), np.array([False])
+
+    def worst(right: np.ndarray, leads: np.ndarray) -> float:
+        low, high, other = np.array([0.35]), np.array([0.5]), np.array([0.6])
+        return float(largest_squares(Reach(0.1, 0.01, right, low, high, other, leads, low))[0])
+
+    assert worst(yes, yes) == pytest.approx(0.65**2)  # as unsure as can be, and right
+    assert worst(no, yes) == pytest.approx(0.5**2)  # as sure as can be, and wrong
+    assert worst(yes, no) == pytest.approx(0.65**2)  # another class would be sure of less
+    assert worst(no, no) == pytest.approx(0.65**2)  # the right class wins, unsure
 
 
 def test_the_largest_calibration_error_is_what_trying_every_assignment_finds() -> None:

@@ -130,7 +130,7 @@ class Triage:
         return (
             f"Accept from confidence {shortest(row.threshold)} on: at most {shortest(self.epsilon)} of what is accepted is wrong, "
             f"{promise} {sure}. Of {self.inputs} inputs {row.could_be_wrong} could be accepted and wrong, {row.surely_right} are "
-            f"surely accepted; at least {floor_decimals(row.coverage, 3)} of all are accepted under any attack. Without "
+            f"surely accepted; as surely, at least {floor_decimals(row.coverage, 3)} of all are accepted under any attack. Without "
             f"one, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
         )
 

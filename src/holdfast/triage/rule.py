@@ -68,7 +68,7 @@ class Rule:
         """How likely such an input is handed over all the same: another class chosen, or an unlucky average."""
         if not self.possible:
             return 1.0
-        half = (1 + SUM) / 2
+        half = (1 + SUM) / 2 + _ROOM
         chosen = kl(half, self.sure_from) if self.sure_from > half else 0.0
         return min(1.0, self.alpha + math.exp(-self.n0 * chosen))
 
