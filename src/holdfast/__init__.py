@@ -28,6 +28,7 @@ from holdfast.label import LabelCertificate
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
+from holdfast.triage import Triage, choose_threshold
 from holdfast.version import installed_version
 
 if TYPE_CHECKING:
@@ -97,10 +98,12 @@ __all__ = [
     "SmoothedClassifier",
     "Tangent",
     "Tangents",
+    "Triage",
     "adaptive_radius",
     "bound",
     "bound_many",
     "certify_run",
+    "choose_threshold",
     "decide",
 ]
 

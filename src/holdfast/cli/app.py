@@ -16,6 +16,7 @@ from holdfast.cli.export import export
 from holdfast.cli.import_log import import_command
 from holdfast.cli.report import report
 from holdfast.cli.train import train
+from holdfast.cli.triage import triage
 from holdfast.errors import HoldfastError, RunError
 from holdfast.version import installed_version
 
@@ -76,6 +77,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "import": import_command,
     "export": export,
     "compact": compact,
+    "triage": triage,
     "train": train,
     "doctor": doctor,
 }

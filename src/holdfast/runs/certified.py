@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Curve, Curves, bound
 from holdfast.bounds.named import method_named
+from holdfast.certificate import Certificate
 from holdfast.label import LabelCertificate
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import read_columns, read_indices
@@ -38,6 +39,10 @@ class CertifiedRun(Run):
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries) if len(self) <= _KEPT else read_entries(self._folder)
+
+    def labelled(self) -> Iterator[tuple[Certificate, int]]:
+        """One at a time, from the store if the run is long."""
+        return ((entry.certificate, entry.label) for entry in self)
 
     def __len__(self) -> int:
         return self._length

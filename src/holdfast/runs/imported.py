@@ -1,6 +1,7 @@
 """A log of the paper's code or of Cohen et al.'s, imported: bounds at the radii it lists, and nothing in between."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import LABEL_METHOD, Run
@@ -83,6 +85,13 @@ class ImportedRun(Run):
                 )
                 for row in rows
             ],
+        )
+
+    def labelled(self) -> Iterator[tuple[Certificate, int]]:
+        """A log has bounds, and no samples to compute others from."""
+        raise RunError(
+            f"{self.path} is an imported log: lower bounds at a few radii, without the samples that upper bounds need; "
+            f"triage takes a run of 'holdfast certify'"
         )
 
     @property

@@ -1,12 +1,14 @@
 """A run read back from disk: certificates, or an imported log of somebody else's."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
 
@@ -69,6 +71,10 @@ class Run(ABC):
     @abstractmethod
     def label_radius(self) -> NDArray[np.float64]:
         """For each input, the certified radius of its label; -1 where not even the label at x is certified."""
+
+    @abstractmethod
+    def labelled(self) -> Iterator[tuple[Certificate, int]]:
+        """Each certificate with its label, in the order of the index: what :func:`holdfast.choose_threshold` takes."""
 
     def __len__(self) -> int:
         return len(self.correct)

@@ -1,0 +1,85 @@
+"""Train, certify, choose thresholds, attack: the whole example in one command.
+
+    OMP_NUM_THREADS=1 python -m experiments.pneumonia.run --data pneumoniamnist.npz --work runs/pneumonia
+
+Every step is a ``holdfast`` command, which is printed; what is in ``--work`` already is not made again.
+"""
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import holdfast as hf
+from experiments.pneumonia.attack import attacked
+from experiments.pneumonia.study import Labelled, as_published, results, shuffled, table
+from holdfast.cli.app import run as holdfast
+from holdfast.report.figures import save_figure
+from holdfast.runs.run import Run
+from holdfast.zoo.datasets.npz import load_npz
+
+SIGMA, ATTACK_RADIUS, SPLITS = 0.25, 0.1, ("val", "test")
+HERE = Path(__file__).parent
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes ``table.md``, ``results.json`` and ``triage.png``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="pneumoniamnist.npz of MedMNIST")
+    parser.add_argument("--work", type=Path, required=True, help="folder for weights and runs")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for the results; default: this one")
+    parser.add_argument("--n", type=int, default=5_000, help="noisy copies per image")
+    parser.add_argument("--epochs", type=int, default=20, help="of training")
+    asked = parser.parse_args(arguments)
+    asked.work.mkdir(parents=True, exist_ok=True)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    weights, moved = asked.work / "net.safetensors", asked.work / "attacked.npz"
+    if not weights.exists():
+        _do("train", data=asked.data, sigma=SIGMA, epochs=asked.epochs, shift=2, out=weights)
+    if not moved.exists():
+        _attack(asked.data, weights, moved)
+    runs: dict[str, Labelled] = {}
+    for kind, data in (("clean", asked.data), ("attacked", moved)):
+        for number, split in enumerate(SPLITS):
+            out = asked.work / f"{kind}-{split}"
+            if not (out / "exports").exists():
+                seed = 1 + number + (len(SPLITS) if kind == "attacked" else 0)
+                _do("certify", model=weights, data=data, split=split, sigma=SIGMA, n=asked.n, seed=seed, out=out)
+            runs[f"{kind}-{split}"] = list(Run.open(out).labelled())
+    parts = [
+        as_published(runs["clean-val"], runs["clean-test"], runs["attacked-test"]),
+        shuffled([*runs["clean-val"], *runs["clean-test"]], [*runs["attacked-val"], *runs["attacked-test"]]),
+    ]
+    studies = [results(part, ATTACK_RADIUS) for part in parts]
+    (asked.out / "results.json").write_text(json.dumps(studies, indent=1) + "\n", encoding="utf-8")
+    (asked.out / "table.md").write_text(table(studies), encoding="utf-8")
+    drawn = hf.choose_threshold(parts[1].calibration, radius=ATTACK_RADIUS, epsilon=parts[1].epsilon)
+    save_figure(drawn.figure(), asked.out / "triage.png")
+    print(table(studies))
+
+
+def _attack(data: Path, weights: Path, out: Path) -> None:
+    arrays: dict[str, Any] = {}
+    for split in SPLITS:
+        clean = load_npz(data, split)
+        images = clean.batch(np.arange(len(clean)))
+        arrays[f"{split}_images"] = attacked(weights, images, clean.labels, sigma=SIGMA, radius=ATTACK_RADIUS)
+        arrays[f"{split}_labels"] = clean.labels
+        furthest = np.sqrt(((arrays[f"{split}_images"] - images) ** 2).sum(axis=(1, 2, 3))).max()
+        assert furthest <= ATTACK_RADIUS, furthest
+    np.savez_compressed(out, **arrays)
+
+
+def _do(command: str, **options: object) -> None:
+    words = [command, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+    print(shlex.join(["holdfast", *words]), flush=True)
+    if (code := holdfast(words)) != 0:
+        raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""``holdfast triage``: from which confidence on a service may decide by itself, and what it then does."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.parsing import choice, numbers
+
+if TYPE_CHECKING:
+    from holdfast.runs.run import Run
+    from holdfast.triage import Row, Triage
+
+_SHOWN = 12
+
+
+def triage(
+    run: Path = typer.Argument(..., help="The folder of a certified run: labelled inputs that were not trained on."),
+    radius: float = typer.Option(..., help="How far an adversary may move every input, before the service sees it."),
+    epsilon: float = typer.Option(0.05, help="The largest error allowed among accepted inputs."),
+    delta: float = typer.Option(0.05, help="The probability with which the labelled inputs may mislead."),
+    alpha: float | None = typer.Option(
+        None, help="Failure probability of one certificate and of one decision; default: epsilon/50."
+    ),
+    thresholds: str | None = typer.Option(
+        None, help="Confidence thresholds to try, such as 0.9 or 0.95,0.9; default: 40 from 0.98 down to 0.5."
+    ),
+    apply: Path | None = typer.Option(None, help="Another certified run: decide on its inputs with the chosen rule."),
+    out: Path | None = typer.Option(None, help="A JSON file to write, for hf.Triage.from_dict; it must not exist yet."),
+    figure: Path | None = typer.Option(None, help="A PNG file to draw error and coverage into."),
+    format_: str = typer.Option("text", "--format", help="'text' or 'json' (on stdout)."),
+) -> None:
+    """Choose a confidence threshold with a guarantee on the error among accepted inputs, whatever the adversary does.
+
+    Needs neither the model nor torch. The guarantee and its proof are in docs/triage.md.
+    """
+    from holdfast.errors import RunError
+    from holdfast.report.figures import save_figure
+    from holdfast.runs.folder import RunFolder
+    from holdfast.runs.run import Run
+    from holdfast.triage import choose_threshold
+
+    choice(format_, "--format", ("text", "json"))
+    tried = numbers(thresholds, "--thresholds")
+    if out is not None and (out.exists() or not out.absolute().parent.is_dir()):
+        raise RunError(f"{out} must be a new file in a folder that exists")
+    opened = _finished(Run.open(run))
+    applied = None if apply is None else _finished(Run.open(apply))
+    found = choose_threshold(
+        opened.labelled(), radius=radius, epsilon=epsilon, delta=delta, alpha=alpha, thresholds=tried
+    )
+    found.notes.update(run=run.name, data=opened.config.get("data"), weights=_weights(opened))
+    document = found.to_dict()
+    if applied is not None:
+        if _weights(applied) != _weights(opened):
+            raise RunError(f"{apply} was made with other weights than {run}; a threshold is for one network")
+        document["applied"] = {"run": str(apply), **_decisions(found, applied)}
+    if out is not None:
+        text = json.dumps(document, indent=2) + "\n"
+        RunFolder(out.absolute().parent).write(out.name, lambda path: path.write_text(text, encoding="utf-8"))
+    console = Console(highlight=False)
+    if format_ == "json":
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        _print(found, document.get("applied"), console)
+    if figure is not None:
+        save_figure(found.figure(), figure)
+    if format_ == "text":
+        for path in (each for each in (out, figure) if each is not None):
+            console.print(f"written: {path}", soft_wrap=True)
+
+
+def _finished(run: "Run") -> "Run":
+    from holdfast.errors import RunError
+
+    status = run.config.get("status", "complete")
+    if status != "complete":
+        raise RunError(f"{run.path} is {status}, not complete: the same 'holdfast certify' command finishes it")
+    return run
+
+
+def _weights(run: "Run") -> Any:
+    return (run.config.get("fingerprints") or {}).get("weights")
+
+
+def _decisions(found: "Triage", run: "Run") -> dict[str, Any]:
+    """What the rule says about each input of a run, as it is there."""
+    verdicts = [(found.decide(certificate), label) for certificate, label in run.labelled()]
+    accepted = [(verdict, label) for verdict, label in verdicts if verdict.accepted]
+    return {
+        "inputs": len(verdicts),
+        "accepted": len(accepted),
+        "wrong": sum(verdict.predicted != label for verdict, label in accepted),
+        "handed_over": len(verdicts) - len(accepted),
+        "decisions": [{"accepted": verdict.accepted, "predicted": verdict.predicted} for verdict, _ in verdicts],
+    }
+
+
+def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) -> None:
+    from holdfast.rounding import ceil_decimals
+
+    console.print(str(found), style="bold", soft_wrap=False)
+    console.print()
+    console.print(_table(found))
+    console.print(
+        "Counts of inputs: who could be accepted and wrong or surely is accepted, under any attack; and without attack. "
+        "'at most': the error under attack, for that line alone. 'covers': the share accepted under any attack, at least.",
+        style="dim",
+    )
+    scores = found.reliability
+    console.print(
+        f"Under any attack the Brier score of the answer is at most {ceil_decimals(scores.brier_upper, 3)} "
+        f"(without: {scores.brier:.3f}), its calibration error at most {ceil_decimals(scores.ece_upper, 3)} (without: {scores.ece:.3f})."
+    )
+    if applied is not None:
+        console.print(
+            f"On {applied['run']}, as it is: {applied['accepted']} of {applied['inputs']} accepted, {applied['wrong']} of them "
+            f"wrong; {applied['handed_over']} handed over.",
+            soft_wrap=True,
+        )
+
+
+def _table(found: "Triage") -> Table:
+    from holdfast.rounding import ceil_decimals, floor_decimals, shortest
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for title in ("from", "could be wrong", "surely right", "at most", "covers", "accepted", "wrong", ""):
+        table.add_column(title, justify="right" if title else "left")
+    for row in _shown(found):
+        verdict = "chosen" if row == found.chosen else "certified" if row.certified else ""
+        table.add_row(
+            shortest(row.threshold),
+            str(row.could_be_wrong),
+            str(row.surely_right),
+            ceil_decimals(row.error_bound, 3),
+            floor_decimals(row.coverage, 3),
+            str(row.clean_accepted),
+            str(row.clean_wrong),
+            verdict,
+        )
+    return table
+
+
+def _shown(found: "Triage") -> "list[Row]":
+    """A dozen lines of a long table, the chosen one among them."""
+    step = -(-len(found.rows) // _SHOWN)
+    return [row for number, row in enumerate(found.rows) if number % step == 0 or row == found.chosen]

@@ -1,0 +1,103 @@
+"""How far an adversary can get with each labelled input: what its certificate allows within the radius."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds import bound
+from holdfast.certificate import Certificate
+from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.triage.rule import SUM
+from holdfast.validation import check_alpha, check_radius
+
+Labelled = Iterable[tuple[Certificate, int]]
+"""Certificates with their labels."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What must be the same for every certificate, and again at deployment."""
+
+    sigma: float
+    n: int
+    n0: int
+    bins: int
+    model: str
+    precision: str
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> "Origin":
+        """Where a certificate's counts come from."""
+        made, evidence = certificate.provenance, certificate.evidence
+        bins = evidence.score.grid.bins
+        return cls(certificate.sigma, certificate.n, certificate.n0, bins, made.model, made.precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Bounds within ``radius`` of each input, from the counts of one class: the predicted one.
+
+    Guarantee:
+        For each input separately, everything about it holds with probability at least ``1 - alpha`` over its noise.
+
+    Attributes:
+        right: whether the predicted class is the label.
+        lower, upper: bounds on the predicted class's average score.
+        other: an upper bound on every other class's average score.
+        leads: whether no other class's average score can reach the predicted one's.
+        average: the predicted class's average score over the copies that were drawn; an estimate.
+    """
+
+    radius: float
+    alpha: float
+    right: NDArray[np.bool_]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    other: NDArray[np.float64]
+    leads: NDArray[np.bool_]
+    average: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+    @property
+    def wrong(self) -> NDArray[np.float64]:
+        """No wrong class's average score exceeds this."""
+        return np.where(self.right, self.other, np.maximum(self.upper, self.other))
+
+    @property
+    def sure(self) -> NDArray[np.float64]:
+        """The right class's average score does not fall below this."""
+        return np.where(self.right, self.lower, 0.0)
+
+
+def measure_reach(labelled: Labelled, *, radius: float, alpha: float) -> tuple[Reach, Origin]:
+    """Reach of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
+
+    Score (both sides) and margin (lower side) take half of alpha each.
+    """
+    check_radius(radius)
+    check_alpha(alpha)
+    found: list[tuple[bool, float, float, float, float]] = []
+    origin: Origin | None = None
+    for certificate, label in labelled:
+        mine = Origin.of(certificate)
+        origin = mine if origin is None else origin
+        if mine != origin:
+            raise InvalidInput(f"certificates must all be of one model and setting, got {origin} and {mine}")
+        if not certificate.method.guaranteed:
+            raise InvalidArgument(f"{certificate.method.name} is an estimate, not a certificate; certify with another")
+        if label < 0:
+            raise InvalidInput(f"labels must be class numbers from 0, got {label}; triage needs labelled inputs")
+        evidence, method = certificate.evidence, certificate.method
+        score = bound(evidence.score, alpha=alpha / 2, method=method, sides="both")
+        margin = bound(evidence.margin, alpha=alpha / 2, method=method)
+        low, high, lead = score.lower(radius), score.upper(radius), margin.lower(radius)
+        found.append((certificate.predicted == label, low, high, lead, evidence.score.from_below().mean))
+    if origin is None:
+        raise InvalidInput("triage needs labelled inputs, got none")
+    right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
+    other = np.clip(np.minimum((1 + SUM - lead_) / 2, 1 + SUM - low_), 0.0, 1.0)
+    return Reach(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin

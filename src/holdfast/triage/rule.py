@@ -1,0 +1,103 @@
+"""The service's rule: accept a class whose confidence is certified, at the input as it came, to reach a threshold."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from scipy.special import rel_entr
+
+SUM = 1e-3
+"""How far the probabilities of one copy may be from summing to one; models are checked to stay within it."""
+
+_ROOM = 1e-9
+"""Far more than rounding adds to an average of scores; averages that are needed are raised by it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rule says about one input."""
+
+    accepted: bool
+    predicted: int
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Choose a class from ``n0`` noisy copies; accept it if its average score over ``n`` others is at least ``needed``.
+
+    Guarantee:
+        At any input, whatever chose it, as long as that did not see the noise: if no wrong class has an average score of
+        ``threshold`` there, a wrong one is accepted with probability at most ``alpha``; if the right class has one of
+        ``sure_from``, it is accepted with probability at least ``1 - missed``.
+    Source:
+        W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58 (1963), Theorem 1, in its
+        form with the relative entropy; docs/triage.md, Lemma 1.
+    """
+
+    threshold: float
+    n: int
+    n0: int
+    alpha: float
+
+    @cached_property
+    def needed(self) -> float:
+        """The smallest average score that is accepted; above one if there are too few copies for this threshold."""
+        goal = math.log(1 / self.alpha) / self.n
+        if kl(1.0, self.threshold) < goal:
+            return math.inf
+        return _first(lambda v: kl(v, self.threshold) >= goal, self.threshold, 1.0) + _ROOM
+
+    @property
+    def possible(self) -> bool:
+        """Whether anything can be accepted."""
+        return self.needed <= 1.0
+
+    @cached_property
+    def sure_from(self) -> float:
+        """From this true average score on, an input is accepted but for ``missed``."""
+        if not self.possible:
+            return math.inf
+        goal, average = math.log(1 / self.alpha) / self.n, self.needed + _ROOM
+        return 1.0 if average >= 1 else _first(lambda u: kl(average, u) >= goal, average, 1.0)
+
+    @cached_property
+    def missed(self) -> float:
+        """How likely such an input is handed over all the same: another class chosen, or an unlucky average."""
+        if not self.possible:
+            return 1.0
+        half = (1 + SUM) / 2 + _ROOM
+        chosen = kl(half, self.sure_from) if self.sure_from > half else 0.0
+        return min(1.0, self.alpha + math.exp(-self.n0 * chosen))
+
+    def accepts(self, average: float) -> bool:
+        """Whether this average score over n copies is enough."""
+        return average >= self.needed
+
+    def confidence(self, average: float) -> float:
+        """The confidence at the input that this average certifies, rounded down; for showing."""
+        goal = math.log(1 / self.alpha) / self.n
+        return _last(lambda u: kl(average, u) >= goal, 0.0, min(max(average, 0.0), 1.0))
+
+
+def kl(v: float, u: float) -> float:
+    """Relative entropy of a coin with probability v, seen from one with probability u."""
+    return float(rel_entr(v, u) + rel_entr(1 - v, 1 - u))
+
+
+def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest number in (low, high] from which on it holds, or one a little above it."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest number in [low, high) up to which it holds, or one a little below it."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,35 @@
+"""Many thresholds, one delta."""
+
+from collections.abc import Callable, Sequence
+
+STARTS = 5
+
+
+def starting_levels(count: int, delta: float) -> list[float]:
+    """Delta in equal parts on up to five evenly spread places."""
+    starts = min(STARTS, count)
+    levels = [0.0] * count
+    for start in range(starts):
+        levels[start * count // starts] = delta / starts
+    return levels
+
+
+def fallback(levels: Sequence[float], passes: Callable[[int, float], bool]) -> list[bool]:
+    """Test hypotheses in order; what passes hands its level on to the next, what does not loses it.
+
+    Guarantee:
+        If each test passes by mistake with probability at most the level it is given, all that pass are right with
+        probability at least ``1 - sum(levels)``, however the tests depend on each other.
+    Requires:
+        An order and levels fixed without looking at the data, and tests that pass at every larger level too.
+    Source:
+        B. Wiens, "A fixed sequence Bonferroni procedure for testing multiple endpoints", Pharmaceutical Statistics 2
+        (2003); docs/triage.md, Lemma 7.
+    """
+    passed: list[bool] = []
+    carried = 0.0
+    for number, own in enumerate(levels):
+        level = own + carried
+        passed.append(level > 0 and passes(number, level))
+        carried = level if passed[-1] else 0.0
+    return passed

@@ -1,0 +1,60 @@
+"""The test of one threshold: could-be-wrong against surely-right, exactly binomial."""
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import bdtr
+
+from holdfast.label import clopper_pearson_lower
+
+_FLOOR_SHARE = 0.1
+"""The share of the level that bounds how many are sure; the rest tests the ratio."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of ``inputs`` labelled inputs, so many could be accepted and wrong, and so many others are surely accepted.
+
+    ``alpha`` is the failure probability of each certificate, and of the service's false acceptance; ``missed`` that of its
+    missing an input that is sure.
+    """
+
+    inputs: int
+    could_be_wrong: int
+    surely_right: int
+    alpha: float
+    missed: float
+
+    def passes(self, epsilon: float, level: float) -> bool:
+        """Whether the error among accepted inputs is shown to be at most epsilon, under any adversary.
+
+        Guarantee:
+            If it is larger under some adversary, this is true with probability at most ``level``.
+        Source:
+            docs/triage.md, Lemma 6: given how many count at all, the wrong ones are binomial (Clopper & Pearson 1934).
+        """
+        if self.surely_right == 0 or level <= 0:
+            return False
+        sure = clopper_pearson_lower(self.surely_right, self.inputs, _FLOOR_SHARE * level)
+        wrong_weight = (1 - epsilon) * (1 - self.alpha)
+        sure_weight = epsilon * (1 - self.missed)
+        spoiled = wrong_weight * self.alpha + sure_weight * self.alpha
+        left = sure_weight - spoiled / sure
+        if left <= 0:
+            return False
+        share = left / (wrong_weight + left)
+        chance = float(bdtr(self.could_be_wrong, self.could_be_wrong + self.surely_right, share))
+        return chance * (1 + 1e-9) <= (1 - _FLOOR_SHARE) * level
+
+    def error_bound(self, level: float) -> float:
+        """The smallest epsilon that passes, rounded up; one if none does."""
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.passes(middle, level) else (middle, high)
+        return min(1.0, math.nextafter(high, 2.0))
+
+    @property
+    def observed(self) -> float:
+        """The share of those that could be wrong among all that count; an estimate of the error under attack."""
+        return self.could_be_wrong / max(1, self.could_be_wrong + self.surely_right)

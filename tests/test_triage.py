@@ -1,0 +1,334 @@
+"""Triage piece by piece: the service's rule, what certificates say about an input, the test, and scores under attack."""
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+import holdfast as hf
+from holdfast.cli.app import run as holdfast
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.imported import import_log
+from holdfast.runs.store import Entry, write_part
+from holdfast.runs.tsv import COHEN_COLUMNS
+from holdfast.triage import Reach, Rule
+from holdfast.triage.choose import tally
+from holdfast.triage.reach import measure_reach
+from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
+from holdfast.triage.rule import kl
+from holdfast.triage.sequence import fallback, starting_levels
+from holdfast.triage.tally import Tally
+
+SIGMA = 0.5
+
+
+def certificate(
+    scores: np.ndarray, *, predicted: int = 0, margins: np.ndarray | None = None, n0: int = 100
+) -> hf.Certificate:
+    """Of one class with these scores; of two classes, if no margins are given."""
+    leads = 2 * scores - 1 if margins is None else margins
+    evidence = hf.Evidence(
+        scores.size,
+        int((leads > 0).sum()),
+        hf.ScoreSamples(scores, sigma=SIGMA).histogram(),
+        hf.ScoreSamples(leads, support=(-1.0, 1.0), sigma=SIGMA).histogram(),
+    )
+    made = hf.Provenance(1, 0, "none", "net", "cpu", "float32", "0", seconds=0.0)
+    return hf.Certificate(predicted, n0, 0.001, ("score",), "lower", hf.CDF(), evidence, made)
+
+
+def population(count: int, rng: np.random.Generator, n: int = 1_000) -> list[tuple[hf.Certificate, int]]:
+    """Probit scores of two classes around random inputs; most are right."""
+    found = []
+    for middle in rng.normal(2.0, 1.0, count):
+        scores = ndtr(np.abs(middle) + SIGMA * rng.normal(size=n))
+        found.append((certificate(scores), int(rng.random() > ndtr(2 * np.abs(middle)))))
+    return found
+
+
+@pytest.mark.parametrize("n", [100, 1_000, 20_000])
+@pytest.mark.parametrize("threshold", [0.5, 0.8, 0.98])
+def test_the_rules_two_promises_hold_exactly_for_votes(threshold: float, n: int) -> None:
+    rule = Rule(threshold, n, 100, 0.01)
+    if not rule.possible:
+        assert n * math.log(1 / threshold) < math.log(100)
+        return
+    least = math.ceil(n * rule.needed)
+    assert binom.sf(least - 1, n, threshold) <= rule.alpha  # a wrong class just below the threshold
+    if rule.sure_from < 1:
+        unlucky = binom.cdf(least - 1, n, rule.sure_from) + binom.cdf(50, 100, rule.sure_from)
+        assert unlucky <= rule.missed
+    # Not far from what votes need: Hoeffding's bound is within a few standard deviations.
+    assert rule.sure_from - threshold < 10 * math.sqrt(0.25 / n)
+
+
+def test_the_confidence_shown_is_the_threshold_that_would_just_accept() -> None:
+    for average in (0.6, 0.9, 0.999):
+        shown = Rule(0.5, 2_000, 100, 0.01).confidence(average)
+        assert kl(average, shown) == pytest.approx(math.log(100) / 2_000)
+        assert Rule(shown - 1e-6, 2_000, 100, 0.01).accepts(average)
+        assert not Rule(shown + 1e-6, 2_000, 100, 0.01).accepts(average)
+
+
+def test_reach_covers_the_probit_models_true_range_and_comes_close() -> None:
+    rng, radius, short = np.random.default_rng(3), 0.3, 0
+    for middle, label in itertools.product((-0.5, 0.4, 1.5), (0, 1)):
+        scores = ndtr(middle + SIGMA * rng.normal(size=20_000))
+        reach, _ = measure_reach([(certificate(scores), label)], radius=radius, alpha=0.01)
+        low, high = (ndtr((middle + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
+        wrong, sure = (1 - low, low) if label == 0 else (max(high, 1 - low), 0.0)
+        short += int(reach.wrong[0] < wrong or reach.sure[0] > sure)
+        assert reach.wrong[0] == pytest.approx(wrong, abs=0.06)
+        assert reach.sure[0] == pytest.approx(sure, abs=0.06)
+    assert short == 0
+
+
+def test_margins_tell_that_no_single_other_class_can_win() -> None:
+    # The class has 0.4, and two others 0.3 each: all others together could reach 1 - 0.4, one of them cannot.
+    many = certificate(np.full(20_000, 0.4), margins=np.full(20_000, 0.1))
+    reach, _ = measure_reach([(many, 0)], radius=0.0, alpha=0.01)
+    assert 0.45 < reach.wrong[0] < 0.46
+
+
+def test_a_tally_is_exactly_binomial_where_nothing_else_can_fail() -> None:
+    counted = Tally(10**9, 3, 200, 0.0, 0.0)
+    assert counted.error_bound(0.05) == pytest.approx(_clopper_upper(3, 203, 0.045), rel=1e-6)
+    assert counted.passes(counted.error_bound(0.05) + 1e-9, 0.05)
+    assert not counted.passes(counted.error_bound(0.05) - 1e-6, 0.05)
+
+
+def _clopper_upper(k: int, n: int, alpha: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if binom.cdf(k, n, middle) > alpha else (low, middle)
+    return high
+
+
+def test_the_certificates_alpha_makes_the_test_stricter() -> None:
+    plain = Tally(500, 5, 400, 0.0, 0.0).error_bound(0.05)
+    assert plain < Tally(500, 5, 400, 0.001, 0.001).error_bound(0.05) < Tally(500, 5, 400, 0.01, 0.01).error_bound(0.05)
+    assert Tally(500, 5, 400, 0.001, 0.001).error_bound(0.05) < Tally(500, 5, 400, 0.001, 0.1).error_bound(0.05)
+    assert not Tally(500, 0, 0, 0.0, 0.0).passes(0.5, 0.5)
+
+
+def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
+    tested: list[tuple[int, float]] = []
+
+    def passes(number: int, level: float) -> bool:
+        tested.append((number, round(level, 9)))
+        return number != 2
+
+    assert fallback([0.01, 0.0, 0.0, 0.02, 0.0, 0.01], passes) == [True, True, False, True, True, True]
+    assert tested == [(0, 0.01), (1, 0.01), (2, 0.01), (3, 0.02), (4, 0.02), (5, 0.03)]
+    for count in (1, 3, 40, 41):
+        assert sum(starting_levels(count, 0.1)) == pytest.approx(0.1)
+        assert starting_levels(count, 0.1)[0] > 0
+
+
+def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
+    rule = Rule(0.8, 1_000, 100, 0.01)
+    lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
+    upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
+    reach = Reach(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
+    assert (tally(reach, rule).could_be_wrong, tally(reach, rule).surely_right) == (0, 2)
+    other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
+    assert (tally(other_way, rule).could_be_wrong, tally(other_way, rule).surely_right) == (3, 0)
+
+
+def test_the_worst_answer_within_reach() -> None:
+    yes, no = np.array([True]), np.array([False])
+
+    def worst(right: np.ndarray, leads: np.ndarray) -> float:
+        low, high, other = np.array([0.35]), np.array([0.5]), np.array([0.6])
+        return float(largest_squares(Reach(0.1, 0.01, right, low, high, other, leads, low))[0])
+
+    assert worst(yes, yes) == pytest.approx(0.65**2)  # as unsure as can be, and right
+    assert worst(no, yes) == pytest.approx(0.5**2)  # as sure as can be, and wrong
+    assert worst(yes, no) == pytest.approx(0.65**2)  # another class would be sure of less
+    assert worst(no, no) == pytest.approx(0.65**2)  # the right class wins, unsure
+
+
+def test_the_largest_calibration_error_is_what_trying_every_assignment_finds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = 3
+        low = rng.uniform(0, 1, n)
+        high = np.minimum(1, low + rng.uniform(0, 0.35, n))
+        leads = rng.random(n) < 0.5
+        reach = Reach(0.1, 0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
+        options = options_of(reach)
+
+        def choices(i: int, options: Sequence[Option] = options) -> list[tuple[int, float, float]]:
+            found = []
+            for each in options:
+                for b in range(BINS):
+                    a, c = max(each.low[i], b / BINS), min(each.high[i], (b + 1) / BINS)
+                    if each.open[i] and a <= c:
+                        found += [(b, a, each.right[i]), (b, c, each.right[i])]
+            return found
+
+        tried = 0.0
+        for config in itertools.product(*(choices(i) for i in range(n))):
+            sums = np.zeros(BINS)
+            for b, z, r in config:
+                sums[b] += r - z
+            tried = max(tried, float(np.abs(sums).sum()) / n)
+        assert largest_ece(options) == pytest.approx(tried)
+
+
+@pytest.mark.slow
+def test_brier_and_calibration_bounds_hold_for_the_population_under_attack() -> None:
+    # Probit scores of class 0, which is predicted; one input in five belongs to class 1. Its reach is known exactly.
+    rng, radius, delta, repeats, alpha = np.random.default_rng(8), 0.2, 0.1, 100, 0.02
+    middles = np.repeat([0.1, 1.2, 2.5], 5)
+    right = np.tile([True, True, True, True, False], 3)
+    low, high = (ndtr((middles + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
+    exact = Reach(radius, 0.0, right, low, high, 1 - low, middles > radius, low)
+    squares = np.where(right, (1 - low) ** 2, np.maximum(high**2, np.where(middles < radius, (1 - low) ** 2, 0.0)))
+    assert largest_squares(exact) == pytest.approx(squares)
+    true_brier, true_ece = float(squares.mean()), largest_ece(options_of(exact))
+    pool, _ = measure_reach(
+        ((certificate(ndtr(m + SIGMA * rng.normal(size=500))), 0) for m in middles for _ in range(20)),
+        radius=radius,
+        alpha=alpha,
+    )
+    brier = ece = 0
+    for _ in range(repeats):
+        who = rng.integers(len(pool), size=200)
+        each = {name: getattr(pool, name)[who] for name in ("lower", "upper", "other", "leads", "average")}
+        found = reliability(replace(pool, right=right[who // 20], **each), delta=delta)
+        brier += found.brier_upper < true_brier
+        ece += found.ece_upper < true_ece
+        assert found.brier <= found.brier_upper <= true_brier + 0.25
+        assert found.ece <= found.ece_worst <= found.ece_upper
+    assert binom.sf(brier - 1, repeats, delta) > 1e-3, f"{brier} of {repeats}"
+    assert binom.sf(ece - 1, repeats, delta) > 1e-3, f"{ece} of {repeats}"
+
+
+def test_choosing_deciding_and_reading_back() -> None:
+    rng = np.random.default_rng(1)
+    people = population(400, rng)
+    triage = hf.choose_threshold(people, radius=0.05, epsilon=0.1)
+    assert triage.threshold is not None
+    assert triage.chosen is not None
+    assert "Accept from confidence" in str(triage)
+    again = hf.Triage.from_dict(json.loads(json.dumps(triage.to_dict())))
+    assert again == triage
+    accepted = triage.decide(certificate(np.full(1_000, 0.999), predicted=7))
+    assert (accepted.accepted, accepted.predicted) == (True, 7)
+    assert not triage.decide(certificate(np.full(1_000, 0.4))).accepted
+    verdicts = [triage.decide(each) for each, _ in people]
+    assert sum(each.accepted for each in verdicts) == triage.chosen.clean_accepted
+    assert all((each.confidence >= triage.threshold) == each.accepted for each in verdicts)
+    with pytest.raises(hf.InvalidInput, match="certify with n=1000"):
+        triage.decide(certificate(np.full(999, 0.999)))
+    assert triage.figure().axes
+
+
+def test_a_larger_radius_never_helps() -> None:
+    people = population(300, np.random.default_rng(2), n=500)
+    rows = [hf.choose_threshold(people, radius=r, epsilon=0.2, thresholds=[0.9, 0.7]).rows for r in (0.0, 0.1, 0.3)]
+    for near, far in itertools.pairwise(rows):
+        for a, b in zip(near, far, strict=True):
+            assert a.could_be_wrong <= b.could_be_wrong
+            assert a.surely_right >= b.surely_right
+
+
+def test_without_a_certified_threshold_everything_is_handed_over() -> None:
+    people = [(each, 1 - label) for each, label in population(200, np.random.default_rng(4))]
+    triage = hf.choose_threshold(people, radius=0.1)
+    assert triage.threshold is None
+    assert "hand everything to a human" in str(triage)
+    assert not triage.decide(certificate(np.full(1_000, 1.0))).accepted
+
+
+def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
+    people = population(30, np.random.default_rng(5), n=500)
+    with pytest.raises(hf.InvalidInput, match=r"30 labelled inputs are too few .* at least 94 are needed"):
+        hf.choose_threshold(people, radius=0.1)
+    with pytest.raises(hf.InvalidInput, match="got none"):
+        hf.choose_threshold([], radius=0.1)
+    with pytest.raises(hf.InvalidInput, match="labelled"):
+        hf.choose_threshold([(people[0][0], -1)], radius=0.1)
+    with pytest.raises(hf.InvalidInput, match="one model"):
+        hf.choose_threshold([people[0], (certificate(np.full(400, 0.9)), 0)], radius=0.1)
+    with pytest.raises(hf.InvalidArgument, match="epsilon must be"):
+        hf.choose_threshold(people, radius=0.1, epsilon=0.0)
+    with pytest.raises(hf.InvalidArgument, match=r"alpha = 0\.05 is too large"):
+        hf.choose_threshold(people, radius=0.1, epsilon=0.05, alpha=0.05)
+    with pytest.raises(hf.InvalidArgument, match="thresholds"):
+        hf.choose_threshold(people, radius=0.1, thresholds=[0.4])
+    with pytest.raises(hf.InvalidInput, match="too few to accept anything"):
+        hf.choose_threshold([(certificate(np.full(5, 0.9)), 0)], radius=0.1)
+    with pytest.raises(hf.InvalidArgument, match="format"):
+        hf.Triage.from_dict({})
+
+
+def stored(path: Path, people: list[tuple[hf.Certificate, int]], status: str = "complete") -> Path:
+    config = {
+        "kind": "certified",
+        "status": status,
+        "sigma": SIGMA,
+        "n": 1_000,
+        "n0": 100,
+        "alpha": 0.001,
+        "claims": ["score"],
+        "sides": "lower",
+        "method": "cdf-berk-jones",
+        "data": "made up",
+        "provenance": {
+            "seed": "0x1",
+            "noise": "none",
+            "model": "net",
+            "device": "cpu",
+            "precision": "float32",
+            "version": "0",
+        },
+    }
+    folder = RunFolder.create(path, config)
+    write_part(folder, 0, [Entry(k, label, each) for k, (each, label) in enumerate(people)])
+    return path
+
+
+def test_the_command_writes_a_rule_and_applies_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(6)
+    run, other = stored(tmp_path / "a", population(300, rng)), stored(tmp_path / "b", population(50, rng))
+    out, figure = tmp_path / "triage.json", tmp_path / "triage.png"
+    asked = ["triage", str(run), "--radius", "0.05", "--epsilon", "0.1", "--apply", str(other)]
+    assert holdfast([*asked, "--out", str(out), "--figure", str(figure)]) == 0
+    said = capsys.readouterr().out
+    assert "Accept from confidence" in said
+    assert "handed over" in said
+    document = json.loads(out.read_text())
+    assert figure.stat().st_size > 10_000
+    triage = hf.Triage.from_dict(document)
+    python = hf.choose_threshold(hf.Run.open(run).labelled(), radius=0.05, epsilon=0.1)
+    assert (triage.threshold, triage.rows) == (python.threshold, python.rows)
+    applied = document["applied"]
+    assert applied["accepted"] + applied["handed_over"] == applied["inputs"] == len(applied["decisions"]) == 50
+    assert holdfast([*asked, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threshold"] == triage.threshold
+    assert holdfast([*asked, "--out", str(out)]) == hf.RunError.exit_code
+
+
+def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people = population(20, np.random.default_rng(7))
+    unfinished = stored(tmp_path / "unfinished", people, status="interrupted")
+    assert holdfast(["triage", str(unfinished), "--radius", "0.1"]) == hf.RunError.exit_code
+    assert "not complete" in capsys.readouterr().err
+    few = stored(tmp_path / "few", people)
+    assert holdfast(["triage", str(few), "--radius", "0.1"]) == hf.InvalidInput.exit_code
+    assert "too few" in capsys.readouterr().err
+    log = tmp_path / "log.tsv"
+    log.write_text("\t".join(COHEN_COLUMNS) + "\n0\t1\t1\t0.5\t1\t0:00:01\n")
+    import_log(log, tmp_path / "imported", sigma=0.5)
+    assert holdfast(["triage", str(tmp_path / "imported"), "--radius", "0.1"]) == hf.RunError.exit_code
+    assert "imported log" in capsys.readouterr().err
