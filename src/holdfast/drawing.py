@@ -24,6 +24,8 @@ _STYLE: dict[Any, object] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # text stays text: small files that can be searched and edited
+    "svg.hashsalt": "holdfast",
 }
 
 
