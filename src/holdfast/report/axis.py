@@ -25,9 +25,10 @@ def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
 
 
 def _furthest(run: Run) -> float:
-    if run.sigma is not None:
-        return round(4 * run.sigma, 6)
-    return 0.0 if run.radii is not None else float(run.label_radius.max(initial=1.0))
+    """Four sigma, or the largest radius a log lists."""
+    if run.config["kind"] == "imported" and run.radii is None:
+        return float(run.label_radius.max(initial=1.0))
+    return 0.0 if run.sigma is None else round(4 * run.sigma, 6)
 
 
 def _round_step(furthest: float) -> Decimal:

@@ -60,7 +60,9 @@ function drawEntry() {
           element("output", {}, RADII[state.radius])))),
     element("div", { class: "charts" }, Object.entries(run.measures).flatMap(([name, measure]) => entryFigures(run, name, measure, input))),
     element("div", { class: "tools" },
-      element("button", { type: "button", id: "csv-curve", onclick: () => download(`input-${run.index[input]}-curves.csv`, curveCsv(run, input)) }, "Curves as CSV"),
+      Object.keys(run.measures).length
+        ? element("button", { type: "button", id: "csv-curve", onclick: () => download(`input-${run.index[input]}-curves.csv`, curveCsv(run, input)) }, "Curves as CSV")
+        : null,
       Object.values(run.measures).some((measure) => measure.histogram)
         ? element("button", { type: "button", id: "csv-histogram", onclick: () => download(`input-${run.index[input]}-histogram.csv`, histogramCsv(run, input)) }, "Histograms as CSV")
         : null),

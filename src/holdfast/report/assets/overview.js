@@ -93,8 +93,8 @@ function drawVerdict(series, threshold) {
   byId("verdict").replaceChildren(
     "Within radius ", element("b", {}, RADII[state.radius]), ", ",
     element("b", { id: "verdict-share" }, percentOf(count, run.inputs)),
-    ` of the inputs are right and ${series.method.guaranteed ? "certified" : "estimated (not certified)"} to ${claimText(threshold)}: `,
-    element("span", { id: "verdict-count" }, `${count} of ${run.inputs}`),
+    ` of the inputs are right and ${series.method.guaranteed ? "certified" : "estimated (not certified)"} to ${claimText(threshold)} (`,
+    element("span", { id: "verdict-count" }, countOf(count, run.inputs)), ").",
     element("small", {}, `${series.title}. ${LEVEL_TEXT} interval for the share in the population: `,
       element("span", { id: "verdict-interval" }, `${percentDown(low)} to ${percentUp(high)}`), "."),
   );
@@ -158,7 +158,7 @@ function drawComparison(all, threshold) {
     const { low, high } = interval(run, count);
     const right = run.state.reduce((sum, each) => sum + (each === RIGHT), 0);
     const cells = [
-      element("td", { class: "number" }, `${count} of ${run.inputs}`),
+      element("td", { class: "number" }, countOf(count, run.inputs)),
       element("td", { class: "number share" }, percentOf(count, run.inputs)),
       element("td", { class: "number" }, `${percentDown(low)} to ${percentUp(high)}`),
       element("td", { class: "number" }, percentOf(right, run.inputs)),

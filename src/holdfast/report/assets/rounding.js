@@ -23,6 +23,10 @@ function shortText(units) {
   return lowerText(units, DIGITS).replace(/\.?0+$/, "");
 }
 
+function countOf(count, total) {
+  return `${count.toLocaleString("en-US")} of ${total.toLocaleString("en-US")}`;
+}
+
 // A share of a sample, such as 68 of 100, in percent; rounded down.
 function percentOf(count, total) {
   return decimalText(Math.floor((1000 * count) / total), 1) + "%";

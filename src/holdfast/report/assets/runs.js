@@ -63,7 +63,7 @@ function reachAbove(measure, method, input, threshold) {
 // The certificate in words, as print(certificate) says it, at any radius of the axis.
 function words(run, input, at) {
   const named = run.classes[run.predicted[input]] === undefined ? "" : ` (${className(run, run.predicted[input])})`;
-  const who = run.predicted[input] < 0 ? "No class" : `Class ${run.predicted[input]}${named}`;
+  const who = run.predicted[input] < 0 ? "No class is named" : `Class ${run.predicted[input]}${named}`;
   const said = [];
   let sure = true;
   for (const [name, measure] of Object.entries(run.measures)) {

@@ -92,7 +92,7 @@ function drawTable() {
     columns.map((each) => heading(each))));
   const first = state.page * PER_PAGE;
   table.tBodies[0].replaceChildren(...inputs.slice(first, first + PER_PAGE).map((input) => row(run, columns, input)));
-  byId("found").textContent = `${inputs.length} of ${run.inputs} inputs` + (inputs.length ? `, ${first + 1} to ${Math.min(first + PER_PAGE, inputs.length)} shown` : "");
+  byId("found").textContent = `${countOf(inputs.length, run.inputs)} inputs` + (inputs.length ? `, ${first + 1} to ${Math.min(first + PER_PAGE, inputs.length)} shown` : "");
   byId("page").textContent = `page ${state.page + 1} of ${pages}`;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page >= pages - 1;
