@@ -60,7 +60,7 @@ def made_run(
                 hf.ScoreSamples(score, sigma=SIGMA).histogram(),
                 hf.ScoreSamples(2 * score - 1, support=(-1.0, 1.0), sigma=SIGMA).histogram(),
             ),
-            provenance=hf.Provenance(seed=SECRET, index=index, seconds=0.0, **_MADE),
+            provenance=hf.Provenance.from_dict({**_MADE, "seed": hex(SECRET), "index": index, "seconds": 0.0}),
         )
         label = certificate.predicted if rng.random() < 0.8 else int(rng.integers(3))
         waiting.append(Entry(index, label, certificate))

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.interval import share_intervals
+from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, Log, LogRow, write_log
 from made_runs import made_run
 
 if TYPE_CHECKING:
@@ -330,6 +331,28 @@ def test_runs_are_compared_and_imported_ones_show_what_there_is(runs: Path, open
     assert shares(page)["label/3/votes-clopper-pearson"] == f"{percent(share)}%"
 
 
+def test_a_score_must_exceed_its_threshold_and_a_label_may_reach_its_radius(opened: Opened, tmp_path: Path) -> None:
+    """As the papers count: the bound strictly above, the radius up to and including."""
+    bounds = [LogRow(k, 1, 1, (0.7,) * 14, True, 1.0) for k in range(3)]
+    radii = [LogRow(k, 1, 1, (0.25,), True, 1.0) for k in range(3)]
+    write_log(tmp_path / "score_sigma0.25.tsv", Log(PAPER_COLUMNS, bounds))
+    write_log(tmp_path / "label_sigma0.25.tsv", Log(COHEN_COLUMNS, radii))
+    for name in ("score", "label"):
+        assert holdfast(["import", str(tmp_path / f"{name}_sigma0.25.tsv"), "--out", str(tmp_path / name)]) == 0
+    page = opened(written(tmp_path, tmp_path / "exact.html", "score", "label"))
+    for threshold, share in {6_900: "100.0%", 7_000: "0.0%"}.items():
+        move(page, "threshold", threshold)
+        assert shares(page)["score/0/cdf-dkw"] == share
+        assert page.locator("#by-threshold circle").first.get_attribute("cy") == page.locator(
+            "#by-radius circle"
+        ).first.get_attribute("cy")
+    page.locator("#measure").select_option("label")
+    set_radius(page, 0.25)
+    assert shares(page)["label/1/votes-clopper-pearson"] == "100.0%"
+    page.locator("#radius").press("ArrowRight")
+    assert shares(page)["label/1/votes-clopper-pearson"] == "0.0%"
+
+
 def test_a_hostile_name_is_shown_and_never_run(opened: Opened, tmp_path: Path) -> None:
     names = ("</script><script>hacked=2</script>", HOSTILE, "=1+cmd|' /C calc'!A0")
     made_run(tmp_path / HOSTILE, 9, names=names, data="<svg onload=hacked=3>")
@@ -348,7 +371,8 @@ def test_a_hostile_name_is_shown_and_never_run(opened: Opened, tmp_path: Path) -
 
 
 def test_light_dark_and_phone(report_a: Path, chromium: "Browser") -> None:
-    for scheme, dark in (("light", False), ("dark", True)):
+    schemes: dict[Literal["light", "dark"], bool] = {"light": False, "dark": True}
+    for scheme, dark in schemes.items():
         context = chromium.new_context(color_scheme=scheme, viewport={"width": 360, "height": 740})
         page = context.new_page()
         page.goto(report_a.as_uri())
