@@ -22,9 +22,9 @@ _STYLE: dict[Any, object] = {
     "font.size": 10,
     "grid.alpha": 0.3,
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.8,
     "lines.linewidth": 1.8,
-    "svg.fonttype": "none",  # text stays text: small files that can be searched and edited
     "svg.hashsalt": "holdfast",
 }
 

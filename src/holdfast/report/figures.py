@@ -54,6 +54,8 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
                 axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL
             )
             frame(axes, run, radii, reach)
+        for axes in panels.ravel():
+            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
         panels.ravel()[0].set_ylabel("certified accuracy")
         methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
         figure.legend(

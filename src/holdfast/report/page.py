@@ -47,7 +47,7 @@ def write_page(
     temporary = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(text.encode())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

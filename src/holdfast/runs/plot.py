@@ -73,12 +73,12 @@ def threshold_handles(measure: str, thresholds: Sequence[float]) -> "list[Artist
     ]
 
 
-def method_handles(methods: Sequence[str]) -> "list[Artist]":
+def method_handles(methods: Sequence[str], *, colour: str = "0.35") -> "list[Artist]":
     """Legend entries that say the line styles."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color="0.35", linestyle=line, label=method_description(method))
+        Line2D([], [], color=colour, linestyle=line, label=method_description(method))
         for line, method in zip(LINES, methods, strict=False)
     ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.drawing import house_style
+from holdfast.drawing import PALETTE, house_style
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
 from holdfast.validation import check_radii
@@ -149,8 +149,10 @@ class Run(ABC):
             reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
             frame(axes, self, at, reach if radii is None else float(at.max()))
             axes.set_ylabel("certified accuracy")
-            handles = threshold_handles(of, levels) if levels else []
-            if len(chosen) > 1 or not levels:
+            handles = threshold_handles(of, levels)
+            if not levels:
+                handles = method_handles(chosen, colour=PALETTE[0])
+            elif len(chosen) > 1:
                 handles += method_handles(chosen)
             axes.legend(handles=handles, loc="upper right", fontsize=8.5, handlelength=2.6)
         return axes

@@ -1,5 +1,5 @@
 // Line charts, drawn as steps: between two points a line has the value of the right one, so it never claims too much.
-const MARGIN = { left: 46, right: 14, top: 12, bottom: 42 };
+const MARGIN = { left: 54, right: 14, top: 12, bottom: 42 };
 
 function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0, yMax = 1, yText, marker, level, onPick, bars }) {
   const width = 560, height = 320;

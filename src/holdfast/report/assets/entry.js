@@ -104,7 +104,7 @@ function histogramFigure(run, name, measure, input) {
   return element("figure", {},
     lineChart({
       label: `Histogram of the ${name} of ${total} noisy copies of input ${run.index[input]}`,
-      xs: [], xLabel: `${name} of a noisy copy`, yLabel: "share of the copies", xMin: measure.low, xMax: measure.high, yMax: most / total,
+      xs: [], xLabel: `${name} of a noisy copy`, yLabel: "share of the copies", xMin: measure.low, xMax: measure.high, yMax: (1.04 * most) / total,
       yText: (tick) => `${tickText(100 * tick)}%`,
       bars: Array.from(counts, (count, k) => ({ from: measure.low + k * width, to: measure.low + (k + 1) * width, value: count / total })),
     }),

@@ -73,7 +73,7 @@ async function main() {
 
 function subtitle(run) {
   const known = Object.fromEntries(run.facts);
-  const said = [`${run.inputs.toLocaleString("en-US")} inputs`, known.data || known.log, known.model];
+  const said = [`${run.inputs.toLocaleString("en-US")} inputs`, known.data ? `data: ${known.data}` : known.log, known.model ? `model: ${known.model}` : null];
   if (run.sigma) said.push(`sigma ${run.sigma}`);
   if (run.n) said.push(`n ${run.n.toLocaleString("en-US")}`);
   if (run.sure) said.push(`each certificate holds with probability at least ${run.sure}`);

@@ -10,7 +10,7 @@ function scatterAxes(run, name) {
     x,
     y: (input) => lowerUnits(measure, method, input, state.radius) / UNIT,
     xLabel: run.labelRadius ? "certified radius of the label" : `certified radius of an average ${name} above ${shortText(threshold)}`,
-    yLabel: `average ${name} certified within radius ${RADII[state.radius]}`,
+    yLabel: `certified ${name} within ${RADII[state.radius]}`,
     low: measure.low,
   };
 }
@@ -42,7 +42,7 @@ function drawScatter(inputs) {
   pen.fillStyle = ink("--muted");
   pen.strokeStyle = ink("--grid");
   pen.lineWidth = scale;
-  for (const tick of ticks(0, furthest, 8)) {
+  for (const tick of ticks(0, furthest, width < 600 * scale ? 4 : 8)) {
     line(pen, x(tick), pad.top, x(tick), height - pad.bottom);
     pen.textAlign = "center";
     pen.fillText(tickText(tick), x(tick), height - pad.bottom + 16 * scale);
@@ -61,6 +61,7 @@ function drawScatter(inputs) {
   pen.fillText(axes.yLabel, 0, 0);
   pen.restore();
   const size = (inputs.length > 2000 ? 1.8 : 3.4) * scale;
+  pen.lineWidth = (inputs.length > 2000 ? 1 : 1.7) * scale;
   const colours = [ink("--c0"), ink("--c1"), ink("--c4")];
   canvas.points = Array.from(inputs, (input) => ({ input, x: x(axes.x(input)), y: y(axes.y(input)) }));
   for (const kind of [RIGHT, ABSTAINED, WRONG]) {
@@ -71,6 +72,7 @@ function drawScatter(inputs) {
   pen.globalAlpha = 1;
   if (state.measure === name) {
     pen.strokeStyle = ink("--ink");
+    pen.lineWidth = 1.2 * scale;
     pen.setLineDash([4 * scale, 4 * scale]);
     const threshold = state.thresholds[name] / UNIT;
     line(pen, pad.left, y(threshold), width - pad.right, y(threshold));
@@ -79,7 +81,7 @@ function drawScatter(inputs) {
   canvas.setAttribute("aria-label", `${axes.yLabel} against ${axes.xLabel}, ${inputs.length} inputs; the table below has the same numbers`);
   byId("scatter-caption").replaceChildren(
     "Each input: ", key("right"), " right, ", key("wrong"), " wrong, ", key("abstained"),
-    " abstained. High and left: confident but easily fooled; low and right: a safe label with modest confidence. Click a point to see the input.");
+    " abstained. High: confidence that holds. Low and right: a safe label with modest confidence. Click a point to see the input.");
 }
 
 function key(kind) {
