@@ -140,6 +140,8 @@ function histogramCsv(run, input) {
 function listenToEntry() {
   const dialog = byId("entry");
   dialog.addEventListener("close", () => {
+    const opener = document.querySelector(`#table button[data-input="${state.open.input}"]`);
+    if (opener) opener.focus(); // the table may have been drawn anew meanwhile
     state.open = null;
     history.replaceState(null, "", "#inputs");
   });
