@@ -73,6 +73,9 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert list(axis) == sorted(set(axis))
     assert len(axis) < 110
     assert max(radius_axis([made], Question(radii=(3.0,)))) == 3.0
+    odd = TabulatedRun(made, ())
+    odd.config = {**made.config, "sigma": 0.1379}
+    assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))
 
 
 def test_a_tabulated_run_gives_the_runs_own_numbers_and_computes_them_once(made: CertifiedRun) -> None:

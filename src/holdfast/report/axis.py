@@ -13,7 +13,7 @@ _STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
 
 def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
     """Round steps up to four sigma (or further, if asked), with every radius that was asked for or is known."""
-    named = {0.0, *(question.radii or ())}
+    named = {0.0}
     for run in runs:
         named.update(question.radii_for(run))
         named.update(run.radii or ())
