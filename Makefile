@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench docs paper clean
+.PHONY: demo test lint browser bench docs paper clean
 
 demo: $(READY)
 	$(BIN)/holdfast demo
 
-test: $(READY) lint
+test: $(READY) lint browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
@@ -17,6 +17,13 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
+
+# The report is tested in a real browser; where there is none and none can be installed, those tests say so and are skipped.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name > /dev/null && exit 0; done; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null; } || \
+	  echo "no Chromium here, and it could not be installed: tests in the browser will be skipped"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bound_speed.py

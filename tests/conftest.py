@@ -1,8 +1,14 @@
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("holdfast", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("holdfast")
@@ -17,3 +23,17 @@ def published() -> Path:
     if not PUBLISHED.is_dir():
         pytest.skip("the published logs are not here: expected ../shared/data/published beside the checkout")
     return PUBLISHED
+
+
+@pytest.fixture(scope="session")
+def chromium() -> "Iterator[Browser]":
+    """A real browser without a window; ``make test`` installs it where it can."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'holdfast[dev]'")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next((found for found in map(shutil.which, names) if found), None)
+    if program is None:
+        pytest.skip(f"no browser here (looked for {', '.join(names)}); 'apt-get install chromium' brings one")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()

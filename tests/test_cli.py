@@ -86,11 +86,13 @@ def test_report_as_text_draws_figures(certified: Path, tmp_path: Path, capsys: p
     assert run(["report", str(certified), *options]) == 0
     text = capsys.readouterr().out
     assert "not a certificate" in text
-    assert max(len(line) for line in text.splitlines() if "figure:" not in line) <= 80
+    assert max(len(line) for line in text.splitlines() if not line.startswith(("figure:", "report:"))) <= 80
+    assert (tmp_path / "report.html").is_file()
     for measure in ("score", "margin", "label"):
         picture = (tmp_path / f"certified_accuracy_{measure}.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
         assert len(picture) > 5_000
+        assert "<svg" in (tmp_path / f"certified_accuracy_{measure}.svg").read_text()
 
 
 def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

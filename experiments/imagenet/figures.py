@@ -14,9 +14,10 @@ from pathlib import Path
 from holdfast.cli.parsing import numbers
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure
-from holdfast.report.text import claim_title, headline, method_title, percent
+from holdfast.report.text import claim_title, headline, percent
 from holdfast.rounding import shortest
 from holdfast.runs.run import Run
+from holdfast.runs.titles import method_title
 
 _RADII = "0,0.05,0.1,0.15,0.2,0.25,0.375,0.5"
 _SCORES = "0.1,0.3,0.5"

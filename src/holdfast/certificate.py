@@ -186,7 +186,7 @@ class Certificate:
         made = f"n = {self.n:,} noisy copies, sigma = {shortest(self.sigma)}, {self.method.name}"
         if not self.method.guaranteed:
             return f"{sentence} These are estimates, NOT a certificate ({made})."
-        return f"{sentence} All of it holds with probability at least {_sure(self.alpha)} ({made})."
+        return f"{sentence} All of it holds with probability at least {sure(self.alpha)} ({made})."
 
     def __str__(self) -> str:
         return self.describe()
@@ -284,7 +284,7 @@ class Certificate:
         return summary
 
 
-def _sure(alpha: float) -> str:
+def sure(alpha: float) -> str:
     """``1 - alpha``, exactly."""
     if alpha < 1e-12:
         return f"1 - {alpha!r}"

@@ -22,8 +22,10 @@ _STYLE: dict[Any, object] = {
     "font.size": 10,
     "grid.alpha": 0.3,
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.8,
     "lines.linewidth": 1.8,
+    "svg.hashsalt": "holdfast",
 }
 
 

@@ -27,9 +27,14 @@ def demo(
 ) -> None:
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
     from holdfast.cli.certify import execute_or_say
+    from holdfast.cli.report import PAGE
     from holdfast.report.accuracy import Question
+    from holdfast.report.axis import radius_axis
     from holdfast.report.figures import examples_figure, save_figure, write_figures
+    from holdfast.report.page import write_page
+    from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
+    from holdfast.report.thumbnails import thumbnails
     from holdfast.runs.execute import Plan
     from holdfast.runs.folder import free_name
     from holdfast.smoothed import Settings, SmoothedClassifier
@@ -67,13 +72,17 @@ def demo(
     )
     positions = {int(index): position for position, index in enumerate(chosen.indices)}
     images = [chosen.image(positions[entry.index]) for entry in examples.values()]
-    written = write_figures([run], Question(), target / "figures")
-    written.append(
-        save_figure(examples_figure(list(examples.values()), images, names), target / "figures" / "examples.png")
-    )
+    folder, question = target / "figures", Question()
+    axis = radius_axis([run], question)
+    tabulated = TabulatedRun(run, axis)
+    written = write_figures([tabulated], question, folder)
+    written.append(save_figure(examples_figure(list(examples.values()), images, names), folder / "examples.png"))
+    page = write_page([tabulated], question, axis, folder / PAGE, pictures={0: thumbnails(run, chosen)})
     console.print("\nFigures", style="bold")
     for path in written:
         console.print(f"  {path}", soft_wrap=True)
+    console.print("\nThe report, for a browser", style="bold")
+    console.print(f"  {page}", soft_wrap=True)
     console.print("\nWhere to look next", style="bold")
     console.print(
         f"  holdfast report {target} --threshold 0.8 --radii 0,0.1,0.2   (any threshold or radius; nothing is sampled again)",

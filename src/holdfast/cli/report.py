@@ -1,4 +1,4 @@
-"""``holdfast report``: certified accuracy of runs, as text, JSON and PNG figures."""
+"""``holdfast report``: certified accuracy of runs, as text, JSON, figures and one HTML file."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,9 @@ import typer
 from rich.console import Console
 
 from holdfast.cli.parsing import choice, numbers, words
+
+FORMATS = ("text", "json", "html")
+PAGE = "report.html"
 
 
 def report(
@@ -17,43 +20,58 @@ def report(
         None,
         help="Bounds to compare, such as cdf-dkw,naive-hoeffding,naive-empirical-mean (the last is not a certificate).",
     ),
-    format_: str = typer.Option("text", "--format", help="'text' or 'json' (on stdout)."),
+    format_: str = typer.Option(
+        "text",
+        "--format",
+        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout.",
+    ),
     figures: Path | None = typer.Option(
-        None, help="Folder for the PNG figures; default: figures/ in the (first) run. Text only."
+        None, help="Folder for the figures (PNG and SVG); default: figures/ in the (first) run. Text only."
+    ),
+    out: Path | None = typer.Option(None, help=f"The HTML file; default: {PAGE} in the folder of the figures."),
+    data: list[str] | None = typer.Option(
+        None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
     ),
 ) -> None:
-    """Certified accuracy by radius and threshold; needs neither the model nor torch."""
+    """Certified accuracy by radius and threshold, and every input; needs neither the model nor torch."""
     from holdfast.bounds.named import method_named
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
+    from holdfast.report.axis import radius_axis
     from holdfast.report.figures import write_figures
+    from holdfast.report.page import write_page
+    from holdfast.report.pictures import pictures_of
+    from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
     from holdfast.runs.run import Run
     from holdfast.validation import check_radii
 
-    choice(format_, "--format", ("text", "json"))
+    choice(format_, "--format", FORMATS)
     asked = numbers(radii, "--radii")
     if asked is not None:
         check_radii(asked)
     chosen = None if methods is None else words(methods)
     for method in chosen or ():
         method_named(method)
-    thresholds = numbers(threshold, "--threshold")
-    question = Question(asked, thresholds, chosen)
+    question = Question(asked, numbers(threshold, "--threshold"), chosen)
     opened = [Run.open(path) for path in runs]
     check_runs(opened)
-    needed = work(opened, question)
-    if format_ == "json":
-        with progress_bar("reporting", needed, unit="bounds") as on_inputs:
-            document = as_json(opened, question, on_inputs=on_inputs)
-        typer.echo(json.dumps(document, indent=2))
-        return
-    console = Console(highlight=False)
-    with progress_bar("reporting", 2 * needed, unit="bounds") as on_inputs:
-        print_report(opened, question, console, on_inputs=on_inputs)
-        written = write_figures(opened, question, figures or _folder(runs), on_inputs=on_inputs)
-    for path in written:
-        console.print(f"figure: {path}", soft_wrap=True)
+    pictures = {} if format_ == "json" else pictures_of(opened, data or ())
+    with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
+        if format_ == "json":
+            asking = [TabulatedRun(run, question.radii_for(run), on_inputs=on_inputs) for run in opened]
+            typer.echo(json.dumps(as_json(asking, question), indent=2))
+            return
+        axis = radius_axis(opened, question)
+        tabulated = [TabulatedRun(run, axis, on_inputs=on_inputs) for run in opened]
+        console = Console(highlight=False)
+        folder = figures or _folder(runs)
+        if format_ == "text":
+            print_report(tabulated, question, console)
+            for path in write_figures(tabulated, question, folder):
+                console.print(f"figure: {path}", soft_wrap=True)
+        page = write_page(tabulated, question, axis, out or folder / PAGE, pictures=pictures)
+    console.print(f"report: {page} (open it in a browser)", soft_wrap=True)
 
 
 def _folder(runs: list[Path]) -> Path:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from holdfast.bounds.named import method_named
 from holdfast.errors import InvalidArgument
-from holdfast.progress import OnDone, unseen
-from holdfast.runs.run import LABEL_METHOD, Run
-
-DEFAULT_THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
+from holdfast.runs.interval import LEVEL, ShareIntervals, share_intervals
+from holdfast.runs.run import DEFAULT_THRESHOLDS, Run
+from holdfast.runs.titles import LABEL_METHOD, guaranteed
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Question:
         return self.methods if self.methods is not None else run.methods(measure)
 
 
-def accuracy_rows(run: Run, question: Question, *, on_inputs: OnDone = unseen) -> Iterator[AccuracyRow]:
+def accuracy_rows(run: Run, question: Question) -> Iterator[AccuracyRow]:
     """The table of one run."""
     radii = question.radii_for(run)
     at = np.array(radii)
@@ -66,13 +65,12 @@ def accuracy_rows(run: Run, question: Question, *, on_inputs: OnDone = unseen) -
         thresholds = question.thresholds_for(measure)
         for method in question.methods_for(run, measure):
             table = run.certified_accuracy(measure, radii=at, thresholds=thresholds, method=method)
-            on_inputs(len(run))
-            guaranteed = method_named(method).guaranteed
+            sure = guaranteed(method)
             for threshold, values in zip(thresholds, table, strict=True):
-                yield AccuracyRow(name, measure, method, guaranteed, threshold, radii, tuple(values.tolist()))
+                yield AccuracyRow(name, measure, method, sure, threshold, radii, tuple(values.tolist()))
 
 
-def as_json(runs: Sequence[Run], question: Question, *, on_inputs: OnDone = unseen) -> dict[str, Any]:
+def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
     """The report for programs; ``certified_accuracy`` has one entry per measure, method, threshold and radius."""
     return {
         "runs": [
@@ -86,6 +84,7 @@ def as_json(runs: Sequence[Run], question: Question, *, on_inputs: OnDone = unse
                     key: run.config.get(key)
                     for key in ("data", "sigma", "n", "n0", "alpha", "claims", "sides", "method")
                 },
+                "interval_level": LEVEL,
                 "certified_accuracy": [
                     {
                         "measure": row.measure,
@@ -94,14 +93,26 @@ def as_json(runs: Sequence[Run], question: Question, *, on_inputs: OnDone = unse
                         "threshold": row.threshold,
                         "radius": radius,
                         "value": value,
+                        "interval": _interval(value, len(run)),
                     }
-                    for row in accuracy_rows(run, question, on_inputs=on_inputs)
+                    for row in accuracy_rows(run, question)
                     for radius, value in zip(row.radii, row.values, strict=True)
                 ],
             }
             for run in runs
         ]
     }
+
+
+def _interval(share: float, n: int) -> list[float]:
+    """Where the population's share is likely to be; see :class:`~holdfast.runs.interval.ShareIntervals`."""
+    of, k = _intervals(n), round(share * n)
+    return [float(of.lower[k]), float(of.upper[k])]
+
+
+@lru_cache(maxsize=16)
+def _intervals(n: int) -> ShareIntervals:
+    return share_intervals(n)
 
 
 def work(runs: Sequence[Run], question: Question) -> int:

@@ -1,20 +1,19 @@
-"""Figures of a report, written as PNG files."""
+"""Figures of a report, written as PNG and SVG files."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.named import method_named
 from holdfast.drawing import PALETTE, draw_curves, house_style
 from holdfast.errors import RunError
-from holdfast.progress import OnDone, unseen
 from holdfast.report.accuracy import Question
-from holdfast.report.text import method_title
-from holdfast.rounding import shortest
+from holdfast.report.axis import radius_axis
+from holdfast.runs.interval import LEVEL
+from holdfast.runs.plot import draw_accuracy, frame, method_handles, run_handles, threshold_handles
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
 
@@ -22,23 +21,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
-_POINTS = 97
-_LONGEST = 40
 
-
-def write_figures(runs: Sequence[Run], question: Question, folder: Path, *, on_inputs: OnDone = unseen) -> list[Path]:
-    """One figure per measure, all runs in it; returns the files."""
+def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
+    """One figure per measure, all runs in it; each as PNG and as SVG; returns the files."""
     written = []
     for measure in ("score", "margin", "label"):
         having = [run for run in runs if measure in run.measures]
         if having:
-            path = folder / f"certified_accuracy_{measure}.png"
-            written.append(save_figure(accuracy_figure(having, measure, question, on_inputs=on_inputs), path))
+            figure = accuracy_figure(having, measure, question)
+            written += [save_figure(figure, folder / f"certified_accuracy_{measure}.{kind}") for kind in ("png", "svg")]
     return written
 
 
-def accuracy_figure(runs: Sequence[Run], measure: str, question: Question, *, on_inputs: OnDone = unseen) -> "Figure":
+def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "Figure":
     """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run.
 
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
@@ -53,9 +48,24 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question, *, on
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
         panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
         for axes, run in zip(panels.ravel(), runs, strict=True):
-            _draw_run(axes, run, measure, question, on_inputs)
+            radii, thresholds = _axis(run, runs, question), question.thresholds_for(measure)
+            chosen = question.methods_for(run, measure)
+            reach = draw_accuracy(
+                axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL
+            )
+            frame(axes, run, radii, reach)
+        for axes in panels.ravel():
+            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
         panels.ravel()[0].set_ylabel("certified accuracy")
-        _legend(figure, runs, measure, question)
+        methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
+        figure.legend(
+            handles=method_handles(methods),
+            loc="outside lower center",
+            ncols=len(methods),
+            fontsize=8.5,
+            handlelength=2.6,
+        )
+        panels.ravel()[-1].legend(handles=threshold_handles(measure, thresholds), loc="upper right", fontsize=8.5)
         return figure
 
 
@@ -89,11 +99,15 @@ def examples_figure(
 
 
 def save_figure(figure: "Figure", path: Path) -> Path:
-    """Write a figure as PNG, in one step."""
+    """Write a figure as PNG, or as the vector format that the name ends in (.svg, .pdf), in one step."""
+    kind = path.suffix.removeprefix(".")
+    # The same figure gives the same file, on any day.
+    notes = {"svg": {"Creator": "holdfast", "Date": None}, "pdf": {"Creator": "holdfast", "CreationDate": None}}
     temporary = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": "holdfast"})
+        with house_style():
+            figure.savefig(temporary, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -104,69 +118,21 @@ def save_figure(figure: "Figure", path: Path) -> Path:
     return path
 
 
-def _axis(run: Run, question: Question) -> NDArray[np.float64]:
+def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:
     if run.radii is not None:
         return np.array(run.radii)
-    return np.linspace(0.0, max(question.radii_for(run)) or 1.0, _POINTS)
-
-
-def _draw_run(axes: "Axes", run: Run, measure: str, question: Question, on_inputs: OnDone) -> None:
-    radii = _axis(run, question)
-    thresholds = question.thresholds_for(measure)
-    marker = "o" if run.radii is not None else None
-    reach = 0.0
-    for method, line in zip(question.methods_for(run, measure), _LINES, strict=False):
-        table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
-        on_inputs(len(run))
-        reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
-        for colour, values in zip(PALETTE, table, strict=False):
-            axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
-    _frame(axes, run, radii, reach)
+    furthest = max(question.radii_for(run)) or 1.0
+    return np.array([radius for radius in radius_axis(runs, question) if radius <= furthest] or [0.0, furthest])
 
 
 def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
+    """All runs in one panel; each line ends where its run's axis does."""
+    longest, reach = np.zeros(1), 0.0
     for colour, run in zip(PALETTE, runs, strict=False):
-        radii = _axis(run, question)
-        values = run.certified_accuracy("label", radii=radii)[0]
-        axes.plot(radii, values, color=colour, label=_short(run), drawstyle="steps-pre")
-        _frame(axes, run, radii, float(radii[values > 0].max(initial=0.0)))
+        radii = _axis(run, runs, question)
+        longest = max(longest, radii, key=np.max)
+        reach = max(reach, draw_accuracy(axes, run, "label", radii=radii, interval=LEVEL, colours=(colour,)))
+    frame(axes, runs[0], longest, reach)
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
-    axes.legend()
-
-
-def _legend(figure: "Figure", runs: Sequence[Run], measure: str, question: Question) -> None:
-    """Colours say thresholds and line styles say methods: one row each."""
-    from matplotlib.lines import Line2D
-
-    colours = [
-        Line2D([], [], color=colour, label=f"{measure} > {shortest(threshold)}")
-        for colour, threshold in zip(PALETTE, question.thresholds_for(measure), strict=False)
-    ]
-    methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
-    lines = [
-        Line2D([], [], color="0.35", linestyle=line, label=_described(method))
-        for line, method in zip(_LINES, methods, strict=False)
-    ]
-    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines), fontsize=8.5, handlelength=2.6)
-    figure.axes[-1].legend(handles=colours, loc="upper right", fontsize=8.5)
-
-
-def _described(method: str) -> str:
-    title = method_title(method).rstrip("*")
-    return title if method_named(method).guaranteed else f"{title} (not certified)"
-
-
-def _short(run: Run) -> str:
-    return run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
-
-
-def _frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
-    """Axes that end a little after the last certified input, and a title that says what was run."""
-    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {shortest(run.sigma)}"]
-    if "n" in run.config:
-        said += [f"n = {run.config['n']:,}", f"alpha = {shortest(run.config['alpha'])}"]
-    axes.set_title(f"{_short(run)}\n{', '.join(part for part in said if part)}", fontsize=9.5)
-    axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach or 1.0))
-    axes.set_ylim(0.0, 1.0)
-    axes.set_xlabel("radius of the perturbation (l2)")
+    axes.legend(handles=run_handles(runs), fontsize=8.5)

@@ -7,31 +7,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.progress import OnDone, unseen
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
 from holdfast.rounding import floor_decimals, shortest
-from holdfast.runs.run import LABEL_METHOD, Run
+from holdfast.runs.run import Run
+from holdfast.runs.titles import method_title
 
-_NAMES = {
-    "cdf-berk-jones": "CDF (Berk-Jones)",
-    "cdf-dkw": "CDF (DKW)",
-    "cdf-empirical": "CDF, exact*",
-    "naive-hoeffding": "naive (Hoeffding)",
-    "naive-empirical-mean": "naive, best case*",
-    LABEL_METHOD: "votes (Cohen)",
-}
 _ORDER = ("score", "margin", "label")
 
 
-def method_title(method: str) -> str:
-    """A method's name for people; a star marks an estimate that is not a certificate."""
-    return _NAMES.get(method, method)
-
-
-def accuracy_table(run: Run, question: Question, *, width: int, on_inputs: OnDone = unseen) -> RenderableType:
+def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
     """Certified accuracy by radius, one line for each measure, threshold and method; in blocks that fit the width."""
     rows = sorted(
-        accuracy_rows(run, question, on_inputs=on_inputs),
+        accuracy_rows(run, question),
         key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0),
     )
     radii = question.radii_for(run)
@@ -64,10 +51,10 @@ def _block(rows: Sequence[AccuracyRow], radii: Sequence[float], columns: range) 
     return table
 
 
-def print_report(runs: Sequence[Run], question: Question, console: Console, *, on_inputs: OnDone = unseen) -> None:
+def print_report(runs: Sequence[Run], question: Question, console: Console) -> None:
     """All runs, one table each."""
     for run in runs:
-        console.print(accuracy_table(run, question, width=console.width, on_inputs=on_inputs))
+        console.print(accuracy_table(run, question, width=console.width))
         console.print()
 
 

@@ -1,20 +1,22 @@
 """A run of Holdfast's own: every bound can be computed again from the stored counts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds import Curve, Curves, bound
+from holdfast.bounds import Curve, bound
 from holdfast.bounds.named import method_named
 from holdfast.certificate import Certificate
 from holdfast.label import LabelCertificate
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import read_columns, read_indices
-from holdfast.runs.run import LABEL_METHOD, Run
+from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_entries, read_scores
+from holdfast.runs.titles import LABEL_METHOD
+from holdfast.scores import OccupiedCounters
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
@@ -30,7 +32,7 @@ class CertifiedRun(Run):
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._folder = folder
-        self._curves: dict[tuple[str, str], Curves] = {}
+        self._curves: dict[tuple[str, str], list[Curve]] = {}
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -63,10 +65,16 @@ class CertifiedRun(Run):
         return tuple(dict.fromkeys((str(self.config["method"]), PAPER, BASELINE)))
 
     @cached_property
+    def answers(self) -> Answers:
+        """As stored; an abstention names the class it was about."""
+        stored = self.columns(["index", "label", "predicted", "abstained"])
+        return Answers(**{**stored, "abstained": stored["abstained"].astype(np.bool_)})
+
+    @cached_property
     def correct(self) -> NDArray[np.bool_]:
         """Whether the predicted class is the label, and certified at the input itself."""
-        stored = self.columns(["label", "predicted", "abstained"])
-        return np.asarray((stored["predicted"] == stored["label"]) & ~stored["abstained"].astype(bool), dtype=np.bool_)
+        given = self.answers
+        return np.asarray((given.predicted == given.label) & ~given.abstained, dtype=np.bool_)
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:
@@ -84,16 +92,30 @@ class CertifiedRun(Run):
 
     def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Computed from the stored counts, at the share of alpha that the measure has on the certificate."""
+        return self._values(measure, method, radii, lambda curve: curve.lower(radii))
+
+    def upper(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same from above, for a run with ``sides="both"``."""
+        return self._values(measure, method, radii, lambda curve: curve.upper(radii))
+
+    def scores(self, measure: str) -> Iterator[OccupiedCounters]:
+        """The stored counts of every input's scores, in the order of the index."""
+        return read_scores(self._folder, measure)
+
+    def _values(
+        self, measure: str, method: str, radii: NDArray[np.float64], value: Callable[[Curve], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        curves: Iterable[Curve] = self._bounded(measure, method)
         if len(self) <= _KEPT:
             if (measure, method) not in self._curves:
-                self._curves[measure, method] = Curves(list(self._bounded(measure, method)))
-            return self._curves[measure, method].lower(radii)
+                self._curves[measure, method] = list(curves)
+            curves = self._curves[measure, method]
         found = np.empty((len(self), *radii.shape))
-        for row, curve in enumerate(self._bounded(measure, method)):
-            found[row] = curve.lower(radii)
+        for row, curve in enumerate(curves):
+            found[row] = value(curve)
         return found
 
     def _bounded(self, measure: str, method: str) -> Iterator[Curve]:
         share, chosen = float(self.config["alpha"]) / len(self.measures), method_named(method)
-        for scores in read_scores(self._folder, measure):
+        for scores in self.scores(measure):
             yield bound(scores, alpha=share, method=chosen, sides=self.config["sides"])

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.run import LABEL_METHOD, Run
+from holdfast.runs.run import Answers, Run
+from holdfast.runs.titles import LABEL_METHOD
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, PAPER_RADII, Log, LogRow, read_log
 from holdfast.validation import check_sigma
 
@@ -102,6 +103,18 @@ class ImportedRun(Run):
     def methods(self, measure: str) -> tuple[str, ...]:
         """The log's columns."""
         return (LABEL_METHOD,) if measure == "label" else tuple(_METHODS)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """As the log says; class -1 is an abstention."""
+        rows = self.log.rows
+        predicted = np.array([row.predicted for row in rows], dtype=np.int64)
+        return Answers(
+            np.array([row.index for row in rows], dtype=np.int64),
+            np.array([row.label for row in rows], dtype=np.int64),
+            predicted,
+            predicted < 0,
+        )
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:

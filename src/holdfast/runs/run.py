@@ -1,18 +1,35 @@
 """A run read back from disk: certificates, or an imported log of somebody else's."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificate import Certificate
+from holdfast.drawing import PALETTE, house_style
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
+from holdfast.validation import check_radii
 
-LABEL_METHOD = "votes-clopper-pearson"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DEFAULT_THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
+_POINTS = 201
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Who was asked and what was answered, one entry an input, in the run's order; ``predicted`` is -1 where a log says no more."""
+
+    index: NDArray[np.int64]
+    label: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    abstained: NDArray[np.bool_]
 
 
 class Run(ABC):
@@ -52,6 +69,11 @@ class Run(ABC):
     @abstractmethod
     def methods(self, measure: str) -> tuple[str, ...]:
         """The bounds that can be compared for a measure, the run's own first."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> Answers:
+        """Each input's index in its dataset, its label, and the answer."""
 
     @property
     @abstractmethod
@@ -98,3 +120,51 @@ class Run(ABC):
         lower = self.lower(measure, method or self.methods(measure)[0], at)
         above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
         return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)
+
+    def plot_certified_accuracy(
+        self,
+        measure: str | None = None,
+        *,
+        thresholds: ArrayLike | None = None,
+        radii: ArrayLike | None = None,
+        methods: Sequence[str] | None = None,
+        interval: float | None = 0.95,
+        axes: "Axes | None" = None,
+    ) -> "Axes":
+        """Draw certified accuracy against the radius: a colour per threshold, a line style per method.
+
+        ``measure`` is the score unless the run has none; the default method is the run's own (``run.methods(measure)``
+        lists what can be compared). Bands are confidence intervals of the sample's share (Clopper-Pearson, each point
+        on its own): how far it may be from that of the population the inputs were drawn from. ``interval=None`` omits them.
+        """
+        from matplotlib import pyplot
+
+        from holdfast.runs.plot import draw_accuracy, frame, method_handles, threshold_handles
+
+        of = measure or ("score" if "score" in self.measures else self.measures[0])
+        if of not in self.measures:
+            raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
+        asked = DEFAULT_THRESHOLDS.get(of, ()) if thresholds is None else thresholds
+        levels = () if of == "label" else tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
+        chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
+        at = self._axis() if radii is None else np.unique(check_radii(radii))
+        with house_style():
+            if axes is None:
+                _, axes = pyplot.subplots(figsize=(5.6, 3.8))
+            reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
+            frame(axes, self, at, reach if radii is None else float(at.max()))
+            axes.set_ylabel("certified accuracy")
+            handles = threshold_handles(of, levels)
+            if not levels:
+                handles = method_handles(chosen, colour=PALETTE[0])
+            elif len(chosen) > 1:
+                handles += method_handles(chosen)
+            axes.legend(handles=handles, loc="upper right", fontsize=8.5, handlelength=2.6)
+        return axes
+
+    def _axis(self) -> NDArray[np.float64]:
+        """Radii to draw at where none were asked for: the only ones known, or up to four sigma."""
+        if self.radii is not None:
+            return np.array(self.radii)
+        furthest = 4 * self.sigma if self.sigma else float(self.label_radius.max(initial=1.0))
+        return np.linspace(0.0, furthest, _POINTS)

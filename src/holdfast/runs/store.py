@@ -18,7 +18,7 @@ from holdfast.evidence import Evidence
 from holdfast.grid import Grid
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import in_order, part_name, read_indices, read_part
-from holdfast.scores import OccupiedCounters, ScoreHistogram, Scores
+from holdfast.scores import OccupiedCounters, ScoreHistogram
 from holdfast.validation import check_sides
 
 _SUPPORTS = {"score": (0.0, 1.0), "margin": (-1.0, 1.0)}
@@ -94,7 +94,7 @@ def read_entries(folder: RunFolder) -> Iterator[Entry]:
             yield _entry(row, config, method)
 
 
-def read_scores(folder: RunFolder, measure: str) -> Iterator[Scores]:
+def read_scores(folder: RunFolder, measure: str) -> Iterator[OccupiedCounters]:
     """The counts of one measure of every input, in the order of their index, and nothing else of them."""
     sigma, support = float(folder.config()["sigma"]), _SUPPORTS[measure]
     columns = ["index", "bins", f"{measure}_counters", f"{measure}_counts"]

@@ -1,0 +1,90 @@
+// From the numbers in the file to the page.
+let RADII, RUNS, INTERVALS, LEVEL_TEXT, state;
+
+function changed() {
+  drawOverview();
+  drawTools();
+  state.listed = listed();
+  drawScatter(state.listed);
+  drawTable();
+  if (state.open) drawEntry();
+}
+
+function listenToTheme() {
+  const button = byId("theme");
+  const kinds = ["as the system", "light", "dark"];
+  let at = 0;
+  button.addEventListener("click", () => {
+    at = (at + 1) % kinds.length;
+    if (at) document.documentElement.dataset.theme = kinds[at];
+    else delete document.documentElement.dataset.theme;
+    button.textContent = `Theme: ${kinds[at]}`;
+    drawScatter(state.listed);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawScatter(state.listed));
+}
+
+function drawFacts() {
+  byId("facts").replaceChildren(...RUNS.map((run) => element("details", { open: RUNS.length === 1 },
+    element("summary", {}, run.name),
+    run.knownRadii ? element("p", {}, `Known at the radii ${run.knownRadii.join(", ")}; in between, the value of the next larger one is shown, and beyond the last, nothing.`) : null,
+    element("dl", {}, run.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])))));
+}
+
+async function main() {
+  const facts = JSON.parse(byId("document").textContent);
+  const buffer = await unpack(byId("columns").textContent.trim());
+  RADII = facts.radii;
+  LEVEL_TEXT = `${Math.round(100 * Number(facts.intervals.level))}%`;
+  INTERVALS = {};
+  for (const [n, ends] of Object.entries(facts.intervals.of)) INTERVALS[n] = { low: column(buffer, ends.low), high: column(buffer, ends.high) };
+  RUNS = loadRuns(facts, buffer);
+  state = {
+    measure: facts.measures[0],
+    thresholds: facts.start.thresholds,
+    radius: facts.start.radius,
+    shown: new Map(),
+    run: 0,
+    sort: { by: "index", down: false },
+    filter: { state: "", class: "", search: "" },
+    page: 0,
+    listed: [],
+    open: null,
+  };
+  if (measureOf(RUNS[0], state.measure)) state.sort.by = "at-radius";
+  const names = RUNS.map((run) => run.name).join(", ");
+  byId("title").textContent = RUNS.length > 1 ? `${RUNS.length} runs compared` : names;
+  byId("subtitle").textContent = RUNS.length > 1 ? names : subtitle(RUNS[0]);
+  byId("version").textContent = facts.version;
+  for (const each of document.querySelectorAll(".level")) each.textContent = LEVEL_TEXT;
+  listenToControls(facts);
+  listenToTable();
+  listenToScatter();
+  listenToEntry();
+  listenToTheme();
+  byId("csv-accuracy").addEventListener("click", () => download("certified-accuracy.csv", accuracyCsv(seriesOf(state.measure), state.measure, state.thresholds[state.measure])));
+  byId("csv-inputs").addEventListener("click", () => download("inputs.csv", inputsCsv()));
+  byId("csv-bounds").addEventListener("click", () => download("bounds.csv", boundsCsv(RUNS[state.run])));
+  drawFacts();
+  changed();
+  openNamed();
+  document.documentElement.dataset.ready = "yes";
+}
+
+function subtitle(run) {
+  const known = Object.fromEntries(run.facts);
+  const said = [`${run.inputs.toLocaleString("en-US")} inputs`, known.data ? `data: ${known.data}` : known.log, known.model ? `model: ${known.model}` : null];
+  if (run.sigma) said.push(`sigma ${run.sigma}`);
+  if (run.n) said.push(`n ${run.n.toLocaleString("en-US")}`);
+  if (run.sure) said.push(`each certificate holds with probability at least ${run.sure}`);
+  return said.filter(Boolean).join(" · ");
+}
+
+main().catch((error) => {
+  const box = byId("problem");
+  box.hidden = false;
+  box.textContent = typeof DecompressionStream === "undefined"
+    ? "This browser is too old to unpack the report; any browser of 2023 or later can."
+    : `The report could not be shown: ${error.message}. The file may be cut off; make it again with 'holdfast report'.`;
+  console.error(error);
+});

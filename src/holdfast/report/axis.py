@@ -1,0 +1,41 @@
+"""The radii of a report: one axis for all its runs, so that a slider means the same everywhere."""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+
+from holdfast.report.accuracy import Question
+from holdfast.runs.run import Run
+
+_MOST = 97
+_STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
+
+
+def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
+    """Round steps up to four sigma (or further, if asked), with every radius that was asked for or is known."""
+    named = {0.0}
+    for run in runs:
+        named.update(question.radii_for(run))
+        named.update(run.radii or ())
+        named.update(() if run.sigma is None else (run.sigma,))
+    furthest = max(named | {_furthest(run) for run in runs})
+    step = _round_step(furthest)
+    count = math.ceil(Decimal(repr(furthest)) / step)
+    return tuple(sorted(named | {float(step * k) for k in range(count + 1)}))
+
+
+def _furthest(run: Run) -> float:
+    """Four sigma, or the largest radius a log lists."""
+    if run.config["kind"] == "imported" and run.radii is None:
+        return float(run.label_radius.max(initial=1.0))
+    return 0.0 if run.sigma is None else round(4 * run.sigma, 6)
+
+
+def _round_step(furthest: float) -> Decimal:
+    """The smallest of 1, 1.25, 2.5 and 5 times a power of ten that takes few enough steps."""
+    scale = Decimal(1).scaleb(math.floor(math.log10(furthest / _MOST)) if furthest > 0 else 0)
+    return next(
+        scale * step
+        for step in (*_STEPS, *(10 * step for step in _STEPS))
+        if furthest <= float(scale * step) * (_MOST - 1)
+    )

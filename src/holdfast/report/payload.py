@@ -1,0 +1,190 @@
+"""What the page of a report holds: facts in words, and columns of numbers from which it computes everything else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.certificate import sure
+from holdfast.report.accuracy import Question
+from holdfast.report.packing import Columns
+from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
+from holdfast.report.tabulated import TabulatedRun
+from holdfast.report.thumbnails import Sheets
+from holdfast.rounding import shortest
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.interval import LEVEL, share_intervals
+from holdfast.runs.titles import guaranteed, method_description
+from holdfast.scores import OccupiedCounters
+from holdfast.version import installed_version
+
+HISTOGRAM_BINS = 50
+_SUPPORTS = {"score": (0, 1), "margin": (-1, 1)}
+_RIGHT, _WRONG, _ABSTAINED = 0, 1, 2
+
+
+def payload(
+    runs: Sequence[TabulatedRun],
+    question: Question,
+    radii: Sequence[float],
+    pictures: Mapping[int, Sheets],
+    columns: Columns,
+) -> dict[str, Any]:
+    """The page's facts; the numbers go into ``columns``. ``pictures`` are by the position of their run."""
+    measures = [measure for measure in ("score", "margin", "label") if any(measure in run.measures for run in runs)]
+    return {
+        "format": 1,
+        "version": installed_version(),
+        "unit": UNIT,
+        "radii": [shortest(radius) for radius in radii],
+        "measures": measures,
+        "start": _start(runs[0], question, radii, measures),
+        "intervals": {"level": shortest(LEVEL), "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}}},
+        "runs": [
+            _run(run, name, question, radii, pictures.get(k), columns)
+            for k, (run, name) in enumerate(zip(runs, _names(runs), strict=True))
+        ],
+    }
+
+
+def _start(run: TabulatedRun, question: Question, radii: Sequence[float], measures: Sequence[str]) -> dict[str, Any]:
+    """Where the sliders stand when the page opens: the first threshold asked for, and one sigma."""
+    asked = [radius for radius in question.radii or () if radius > 0]
+    radius = asked[0] if asked else run.sigma or 0.25
+    return {
+        "thresholds": {
+            measure: threshold_units(question.thresholds_for(measure)[0]) for measure in measures if measure != "label"
+        },
+        "radius": int(np.argmin(np.abs(np.array(radii) - radius))),
+    }
+
+
+def _names(runs: Sequence[TabulatedRun]) -> list[str]:
+    """Folders' names; with their parents' where two are the same."""
+    plain = [run.path.name for run in runs]
+    return [
+        name if plain.count(name) == 1 else f"{run.path.absolute().parent.name}/{name}"
+        for run, name in zip(runs, plain, strict=True)
+    ]
+
+
+def _intervals(n: int, columns: Columns) -> dict[str, Any]:
+    of = share_intervals(n)
+    return {"low": columns.add(floor_units(of.lower)), "high": columns.add(upper_codes(of.upper, 0).astype(np.int32))}
+
+
+def _run(
+    run: TabulatedRun,
+    name: str,
+    question: Question,
+    radii: Sequence[float],
+    pictures: Sheets | None,
+    columns: Columns,
+) -> dict[str, Any]:
+    config = run.config
+    given = run.answers
+    state = np.where(run.correct, _RIGHT, np.where(given.abstained, _ABSTAINED, _WRONG)).astype(np.uint8)
+    return {
+        "name": name,
+        "kind": config["kind"],
+        "inputs": len(run),
+        "sigma": None if run.sigma is None else shortest(run.sigma),
+        "sigmaAt": None if run.sigma is None else list(radii).index(run.sigma),
+        "n": config.get("n"),
+        "sure": sure(float(config["alpha"])) if "alpha" in config else None,
+        "method": config.get("method"),
+        "classes": [str(each) for each in config.get("label_names") or ()],
+        "knownRadii": None if run.radii is None else [shortest(radius) for radius in run.radii],
+        "facts": facts(run),
+        "index": columns.add(given.index.astype(np.int32)),
+        "label": columns.add(given.label.astype(np.int32)),
+        "predicted": columns.add(given.predicted.astype(np.int32)),
+        "state": columns.add(state),
+        "measures": {
+            measure: _measure(run, measure, question, radii, columns) for measure in run.measures if measure != "label"
+        },
+        "labelRadius": _label(run, radii, columns) if "label" in run.measures else None,
+        "pictures": None if pictures is None else asdict(pictures),
+    }
+
+
+def _label(run: TabulatedRun, radii: Sequence[float], columns: Columns) -> dict[str, Any]:
+    """The label's radius rounded down, and how many radii of the axis it reaches: that comparison is not rounded."""
+    found = run.label_radius
+    reached = np.searchsorted(np.array(radii), found, side="right")
+    return {
+        "radius": columns.add(floor_units(np.maximum(found, 0.0))),
+        "reach": columns.add(reached.astype(np.uint16)),
+    }
+
+
+def _measure(
+    run: TabulatedRun, measure: str, question: Question, radii: Sequence[float], columns: Columns
+) -> dict[str, Any]:
+    support = _SUPPORTS[measure]
+    at, known = np.array(radii), np.array(radii if run.radii is None else run.radii)
+    # Bounds fall with the radius: between known radii the value of the next larger one holds, and beyond the last, nothing.
+    where = np.searchsorted(known, at)
+    methods = []
+    for method in question.methods_for(run, measure):
+        lower = run.lower(measure, method, known)
+        unknown = np.full((len(run), 1), float(support[0]))
+        codes = lower_codes(np.concatenate((lower, unknown), axis=1)[:, where], support[0])
+        methods.append(
+            {
+                "name": method,
+                "title": method_description(method),
+                "guaranteed": guaranteed(method),
+                "own": method == run.config.get("method", run.methods(measure)[0]),
+                "lower": columns.add(codes, row=len(radii)),
+            }
+        )
+    found: dict[str, Any] = {"support": support, "methods": methods, "upper": None, "histogram": None}
+    stored = run.run
+    if isinstance(stored, CertifiedRun):
+        if stored.config["sides"] == "both":
+            upper = stored.upper(measure, str(stored.config["method"]), at)
+            found["upper"] = columns.add(upper_codes(upper, support[0]), row=len(radii))
+        counted = [_counted(scores) for scores in stored.scores(measure)]
+        found["histogram"] = columns.add(np.array(counted))
+        found["bins"] = HISTOGRAM_BINS
+    return found
+
+
+def _counted(scores: OccupiedCounters) -> NDArray[np.int32]:
+    """Counts on a few equal bins for the eye; a score sits where the lower edge of its stored bin is."""
+    a, b = scores.support
+    share = (scores.grid.round_down(scores.occupied) - a) / (b - a)
+    where = np.minimum((share * HISTOGRAM_BINS).astype(np.int64), HISTOGRAM_BINS - 1)
+    return np.bincount(where, weights=scores.counts, minlength=HISTOGRAM_BINS).astype(np.int32)
+
+
+def facts(run: TabulatedRun) -> list[list[str]]:
+    """What was run, on what, with which versions: pairs of words. The seed is left out: reports are shown to others."""
+    config = run.config
+    planned = config.get("inputs", len(run))
+    said: list[tuple[str, object]] = [
+        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, rounded by its authors"),
+        ("status", config.get("status", "complete")),
+        ("made", config.get("created")),
+        ("log", config.get("source")),
+        ("data", config.get("data")),
+        ("split", config.get("split")),
+        ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} (not finished)"),
+        ("model", config.get("model") or config.get("provenance", {}).get("model")),
+        ("sigma", None if run.sigma is None else shortest(run.sigma)),
+        ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),
+        ("copies to choose the class (n0)", config.get("n0")),
+        ("alpha, for everything on one certificate", None if "alpha" not in config else shortest(config["alpha"])),
+        ("claims", ", ".join(config.get("claims", run.measures))),
+        ("sides", config.get("sides")),
+        ("bound", config.get("method")),
+        *((key, config.get("provenance", {}).get(key)) for key in ("noise", "precision", "device")),
+        ("holdfast", config.get("provenance", {}).get("version")),
+        *sorted(config.get("versions", {}).items()),
+        ("platform", config.get("platform")),
+        *((f"SHA-256 of the {key}", value) for key, value in sorted(config.get("fingerprints", {}).items())),
+    ]
+    return [[key, str(value)] for key, value in said if value is not None]

@@ -1,0 +1,89 @@
+"""Small pictures of a run's inputs, many to a sheet."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.errors import DatasetError
+from holdfast.runs.run import Run
+from holdfast.zoo.datasets.labelled import LabelledData
+
+_ACROSS = 20
+_TILES = _ACROSS * _ACROSS
+_SIDES = (128, 96, 64, 48, 32)
+_BYTES = 6_000_000
+_BYTES_PER_PIXEL = 0.35
+_LOSSLESS_UP_TO = 2_000_000
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Pictures in the order of the run's inputs, ``across`` by ``across`` to a sheet, each ``width`` by ``height`` pixels."""
+
+    sheets: tuple[str, ...]
+    across: int
+    width: int
+    height: int
+
+
+def thumbnails(run: Run, data: LabelledData) -> Sheets:
+    """The inputs of a run as pictures; refused if the data are not those the run was made from."""
+    positions = check_same_inputs(run, data)
+    if len(data.shape) != 3 or data.shape[0] not in (1, 3):
+        raise DatasetError(f"{data.name} holds inputs of shape {data.shape}; pictures have 1 or 3 channels")
+    side = next((side for side in _SIDES if len(run) * side**2 * _BYTES_PER_PIXEL <= _BYTES), _SIDES[-1])
+    _, height, width = data.shape
+    shrink = min(1.0, side / max(height, width))
+    size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
+    lossless = len(run) * size[0] * size[1] * data.shape[0] <= _LOSSLESS_UP_TO
+    sheets = [
+        _sheet(data, positions[first : first + _TILES], size, lossless=lossless)
+        for first in range(0, len(positions), _TILES)
+    ]
+    return Sheets(tuple(sheets), _ACROSS, *size)
+
+
+def check_same_inputs(run: Run, data: LabelledData) -> NDArray[np.int64]:
+    """Where the run's inputs are in the data; compared by index, label and, where the run recorded one, fingerprint."""
+    where = {int(index): position for position, index in enumerate(data.indices)}
+    missing = [index for index in run.answers.index.tolist() if index not in where]
+    if missing:
+        raise DatasetError(f"{data.name} has no input {missing[0]}, which is in {run.path}; give the run's own --data")
+    positions = np.array([where[index] for index in run.answers.index.tolist()], dtype=np.int64)
+    differing = np.flatnonzero(data.labels[positions] != run.answers.label)
+    if differing.size:
+        k = int(differing[0])
+        raise DatasetError(
+            f"input {run.answers.index[k]} has label {run.answers.label[k]} in {run.path} and {data.labels[positions[k]]} in {data.name}; "
+            f"give the run's own --data"
+        )
+    recorded = run.config.get("fingerprints", {}).get("images")
+    asked = data.every(int(run.config.get("skip") or 1), run.config.get("max"))
+    if recorded and np.array_equal(np.sort(asked.indices), np.sort(run.answers.index)) and asked.digest() != recorded:
+        raise DatasetError(f"{data.name} has other images than {run.path} was made from; give the run's own --data")
+    return positions
+
+
+def _sheet(
+    data: LabelledData, positions: Sequence[int] | NDArray[np.int64], size: tuple[int, int], *, lossless: bool
+) -> str:
+    grey = data.shape[0] == 1
+    rows = -(-len(positions) // _ACROSS)
+    sheet = Image.new("L" if grey else "RGB", (_ACROSS * size[0], rows * size[1]))
+    for k, position in enumerate(positions):
+        pixels = np.rint(np.clip(data.image(int(position)), 0, 1) * 255).astype(np.uint8)
+        picture = Image.fromarray(pixels[0] if grey else np.moveaxis(pixels, 0, -1))
+        if picture.size != size:
+            picture = picture.resize(size, Image.Resampling.LANCZOS)
+        sheet.paste(picture, (k % _ACROSS * size[0], k // _ACROSS * size[1]))
+    file, kind = io.BytesIO(), "png" if lossless else "webp"
+    if lossless:
+        sheet.save(file, "PNG", optimize=True)
+    else:
+        sheet.save(file, "WEBP", quality=75)
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

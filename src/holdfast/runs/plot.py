@@ -1,0 +1,113 @@
+"""Certified accuracy against radius, drawn: what figures, reports and ``run.plot_certified_accuracy()`` share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.drawing import PALETTE
+from holdfast.errors import InvalidArgument
+from holdfast.rounding import shortest
+from holdfast.runs.interval import share_intervals
+from holdfast.runs.run import Run
+from holdfast.runs.titles import LABEL_METHOD, method_description
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
+_LONGEST = 40
+
+
+def draw_accuracy(
+    axes: "Axes",
+    run: Run,
+    measure: str,
+    *,
+    radii: NDArray[np.float64],
+    thresholds: Sequence[float] = (),
+    methods: Sequence[str] = (LABEL_METHOD,),
+    interval: float | None = None,
+    colours: Sequence[str] = PALETTE,
+) -> float:
+    """A colour per threshold and a line style per method; returns the largest radius at which anything is certified.
+
+    Between two radii the line has the value of the larger one: no point of it claims more than was certified. With
+    ``interval``, the first method's lines have bands of :class:`~holdfast.runs.interval.ShareIntervals` at that level.
+    """
+    check_distinct(thresholds, methods)
+    marker = "o" if run.radii is not None else None
+    reach = 0.0
+    for method, line in zip(methods, LINES, strict=False):
+        table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
+        reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
+        for colour, values in zip(colours, table, strict=False):
+            axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
+            if interval is not None and method == methods[0]:
+                of = share_intervals(len(run), level=interval)
+                right = np.rint(values * len(run)).astype(np.int64)
+                band = of.lower[right], of.upper[right]
+                # Where nothing is certified, a band would only hide the others.
+                axes.fill_between(radii, *band, where=right > 0, step="pre", color=colour, alpha=0.15, linewidth=0)
+    return reach
+
+
+def check_distinct(thresholds: Sequence[float], methods: Sequence[str]) -> None:
+    """Refuse more lines than can be told apart."""
+    if len(thresholds) > len(PALETTE) or len(methods) > len(LINES):
+        raise InvalidArgument(
+            f"a figure tells {len(PALETTE)} thresholds and {len(LINES)} methods apart, got {len(thresholds)} and "
+            f"{len(methods)}; draw several figures"
+        )
+
+
+def threshold_handles(measure: str, thresholds: Sequence[float]) -> "list[Artist]":
+    """Legend entries that say the colours."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=colour, label=f"{measure} > {shortest(threshold)}")
+        for colour, threshold in zip(PALETTE, thresholds, strict=False)
+    ]
+
+
+def method_handles(methods: Sequence[str], *, colour: str = "0.35") -> "list[Artist]":
+    """Legend entries that say the line styles."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=colour, linestyle=line, label=method_description(method))
+        for line, method in zip(LINES, methods, strict=False)
+    ]
+
+
+def run_handles(runs: Sequence[Run]) -> "list[Artist]":
+    """Legend entries for a colour per run."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=colour, label=plain(short_name(run))) for colour, run in zip(PALETTE, runs, strict=False)
+    ]
+
+
+def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
+    """Axes that end a little after the last certified input, and a title that says what was run."""
+    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {shortest(run.sigma)}"]
+    if "n" in run.config:
+        said += [f"n = {run.config['n']:,}", f"alpha = {shortest(run.config['alpha'])}"]
+    axes.set_title(plain(f"{short_name(run)}\n{', '.join(part for part in said if part)}"), fontsize=9.5)
+    axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("radius of the perturbation (l2)")
+
+
+def short_name(run: Run) -> str:
+    """The run's folder, cut if it is long."""
+    return run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib draws as it is: a dollar sign in a name begins no formula."""
+    return text.replace("$", r"\$")
