@@ -100,9 +100,15 @@ class WorkingCopy:
 
 def copy_weights(source: list[Tensor], target: list[Tensor]) -> None:
     """Between the weights of modules of the same skeleton, whatever their devices and types."""
+    # One call for all tensors of a kind: a GPU would wait for hundreds of calls.
+    alike: dict[tuple[torch.dtype, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
+    for theirs, mine in zip(source, target, strict=True):
+        some = alike.setdefault((theirs.dtype, mine.dtype), ([], []))
+        some[0].append(theirs)
+        some[1].append(mine)
     with torch.inference_mode(False), torch.no_grad():
-        if target:
-            torch._foreach_copy_(target, source)  # one call: a GPU would wait for hundreds
+        for sources, targets in alike.values():
+            torch._foreach_copy_(targets, sources)
 
 
 def weights_of(net: nn.Module) -> list[Tensor]:
