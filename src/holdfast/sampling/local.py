@@ -16,7 +16,7 @@ from holdfast.models import Model
 from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.batching import SMALLEST_BATCH
-from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
+from holdfast.sampling.copies import Copies, copies_for
 from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.tally import ClassTally, EstimationTally, SelectionTally, Tally
 from holdfast.sampling.windows import in_windows
@@ -100,7 +100,7 @@ class LocalEngine(Engine):
         on_copies: OnDone,
     ) -> T:
         on_cpu = self.model.device.type == "cpu"
-        kind = self.counted or (BlockCopies if on_cpu else CounterCopies)
+        kind = self.counted or copies_for(self.model.device)
         copies = kind(tasks, self.noise, self.seed, stage, self.batch)
         models = [self.model, *self.replicas]
         if on_cpu:
