@@ -1,8 +1,15 @@
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("holdfast", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("holdfast")
@@ -17,3 +24,16 @@ def published() -> Path:
     if not PUBLISHED.is_dir():
         pytest.skip("the published logs are not here: expected ../shared/data/published beside the checkout")
     return PUBLISHED
+
+
+@pytest.fixture(scope="session")
+def chromium() -> "Iterator[Browser]":
+    """A real browser, without a window."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("there is no chromium here: apt-get install chromium, or set CHROMIUM to one")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 
 import holdfast as hf
 from holdfast.cli.app import run
+from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
 from networks import images
 
@@ -401,3 +404,41 @@ def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -
         r"\d of 5 certified, \d of them for the right class, with [\d,]+ noisy copies", " ".join(text.split())
     )
     assert run(["decide", *EMBEDDED, "--at-least", "1.5", "--radius", "0.1"]) == hf.InvalidArgument.exit_code
+
+
+def test_serve_answers_until_it_is_interrupted_and_says_when_the_port_is_taken() -> None:
+    command = [sys.executable, "-m", "holdfast", "serve", "--no-open", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        found = re.search(r"serving fashion-mnist at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)", said)
+        assert found, said
+        url = f"http://127.0.0.1:{found[1]}"
+        for _ in range(100):
+            with suppress(OSError):
+                with urllib.request.urlopen(f"{url}/v1/model") as answer:
+                    model = json.load(answer)
+                break
+            time.sleep(0.1)
+        assert (model["sigma"], model["shape"], model["samples"]) == (0.25, [1, 28, 28], 20)
+        # The port is taken: a second one refuses, and says what to do.
+        assert run(["serve", "--no-open", "--port", found[1]]) == RunError.exit_code
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert out.strip() == "stopped"
+    assert errors == ""
+
+
+def test_serve_refuses_what_it_cannot_do_before_it_listens(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["serve", "--no-open", "--host", "0.0.0.0"]) == hf.InvalidArgument.exit_code
+    assert "needs an API key" in capsys.readouterr().err
+    assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
+    assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
+    monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
+    assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
+    assert "pip install 'holdfast[serve]'" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from PIL import Image
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -24,8 +24,8 @@ from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
 from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown
-from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of
-from holdfast.serve.service import Served, Service, to_json
+from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
+from holdfast.serve.service import Service, to_json
 from holdfast.serve.streaming import EventStream, gone
 from holdfast.serve.views import certificate_view
 from holdfast.version import installed_version
@@ -35,11 +35,8 @@ _SCRIPTS = ("chart.js", "client.js", "wording.js")
 _PAGE |= dict.fromkeys(_SCRIPTS, "text/javascript")
 
 
-def create_app(
-    served: Served, *, limits: Limits | None = None, host: str = "127.0.0.1", key: str | None = None
-) -> Guard:
-    """The application for any ASGI server; ``host`` is where it will be bound."""
-    service = Service(served, limits or Limits())
+def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = None) -> Guard:
+    """The application for any ASGI server; ``host`` is where it will be bound. It starts the service and closes it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -61,7 +58,8 @@ def create_app(
     _handle_refusals(app)
     _add_state(app, service)
     _add_questions(app, service)
-    _add_page(app, service)
+    _add_page(app)
+    with_limit(app.openapi(), service.limits.copies)
     return Guard(app, service.metrics, host=host, key=key)
 
 
@@ -102,7 +100,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
             raise OutOfTime("the device does not work")
         return {"status": "ready"}
 
-    @app.get("/v1/metrics", responses=refusals(401, 403))
+    @app.get("/v1/metrics", responses=refusals(401, 403), response_class=PlainTextResponse)
     async def metrics() -> Response:
         """For Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
@@ -120,7 +118,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "version": installed_version(),
         }
 
-    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=Response)
+    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=_Picture)
     async def sample(position: int) -> Response:
         """One of the samples, as PNG."""
         if served.samples is None or not 0 <= position < len(served.samples):
@@ -130,7 +128,11 @@ def _add_state(app: FastAPI, service: Service) -> None:
         target = io.BytesIO()
         Image.fromarray(pixels).save(target, "PNG")
         label = int(served.samples.labels[position])
-        return Response(target.getvalue(), media_type="image/png", headers={"X-Label": str(label)})
+        return _Picture(target.getvalue(), headers={"X-Label": str(label)})
+
+
+class _Picture(Response):
+    media_type = "image/png"
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
@@ -155,7 +157,13 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             await _finished(request, service, job)
             return Response(await service.decision(job), media_type="application/json")
 
-    @app.post("/v1/certify/stream", responses={**asking, **stream_of()}, openapi_extra=an_input)
+    @app.post(
+        "/v1/certify/stream",
+        responses={**asking, **stream_of()},
+        openapi_extra=an_input,
+        response_class=EventStream,
+        status_code=200,
+    )
     async def certify_stream(request: Request, question: CertifyQuery) -> EventStream:
         """The same while one watches: a line of JSON for each event. Alpha is divided among the looks that are planned."""
         with ExitStack() as stack:
@@ -166,7 +174,13 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             events = service.certify_events(certifying, _changes(certifying.job))
             return EventStream(events, certifying.job, service.limits.seconds, stack.pop_all())
 
-    @app.post("/v1/decide/stream", responses={**asking, **stream_of()}, openapi_extra=an_input)
+    @app.post(
+        "/v1/decide/stream",
+        responses={**asking, **stream_of()},
+        openapi_extra=an_input,
+        response_class=EventStream,
+        status_code=200,
+    )
     async def decide_stream(request: Request, question: DecideQuery) -> EventStream:
         """A decision while one watches; it costs no alpha to look at it."""
         with ExitStack() as stack:
@@ -193,7 +207,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             return Response(to_json(view), media_type="application/json")
 
 
-def _add_page(app: FastAPI, service: Service) -> None:  # noqa: ARG001
+def _add_page(app: FastAPI) -> None:
     folder = files("holdfast.serve").joinpath("page")
 
     @app.get("/", include_in_schema=False)

@@ -16,15 +16,21 @@ from holdfast.serve.jobs import Job
 from holdfast.serve.refusals import Full, OutOfTime, Unacceptable
 
 _ROUND_S = 0.25
+_LEAST_ROUND = 256
 _LONGEST_WAIT_S = 60
 _log = logging.getLogger("holdfast.serve")
+
+
+class _Abandoned(Exception):
+    """Nobody of a round is there any more: its other batches need not be run."""
 
 
 class Device:
     """Jobs take turns: a round is about a quarter of a second's copies, shared equally by those whose turn it is.
 
-    What one job does cannot disturb another: a copy's result depends on its task alone, a job that was stopped is left out
-    of the next round, and one whose input the model cannot answer fails by itself.
+    What one job does cannot disturb another: a copy's result depends on its task alone, and a job whose input the model
+    cannot answer fails by itself. One that was stopped is left out of the next round, and a round of which nobody is left
+    ends with its present batch.
     """
 
     def __init__(self, engine: Engine, *, queue: int, block: int) -> None:
@@ -36,7 +42,7 @@ class Device:
         self._taken = 0
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="holdfast-device", daemon=True)
-        self._round = block
+        self._round = _LEAST_ROUND
         self.copies = 0
         self.rounds = 0
         self.shared = 0
@@ -112,7 +118,9 @@ class Device:
     def _turn(self) -> list[tuple[Job, Task]]:
         """The jobs of the next round, taken from the front, and what each of them wants."""
         waiting = [job for job in self._jobs if not job.over]
-        each = self._block * max(1, self._round // (self._block * max(1, len(waiting))))
+        # Whole blocks of noise, unless even one of them takes longer than a round.
+        shares = max(1, self._round // (self._block * max(1, len(waiting))))
+        each = self._block * shares if self._round >= self._block else self._round
         turn: list[tuple[Job, Task]] = []
         copies = 0
         while waiting and copies < self._round:
@@ -140,7 +148,7 @@ class Device:
         # A round that was over at once says little about speed: starting it is most of what it took.
         if seconds > _ROUND_S / 10 or speed > self.speed:
             self.speed = speed if not self.speed else 0.7 * self.speed + 0.3 * speed
-            self._round = max(self._block, int(min(4 * self._round, self.speed * _ROUND_S)))
+            self._round = max(_LEAST_ROUND, int(min(4 * self._round, self.speed * _ROUND_S)))
 
     def _pass(self, some: Sequence[tuple[Job, Task]]) -> None:
         """One pass for all of them; if the model refuses, each for itself, so that only the guilty one fails."""
@@ -148,6 +156,8 @@ class Device:
             return
         try:
             found = self._results(some)
+        except _Abandoned:
+            return
         except Exception as error:  # whatever happens on the device, the thread goes on with the next round
             if len(some) > 1 and isinstance(error, ModelError):
                 for each in some:
@@ -170,6 +180,11 @@ class Device:
 
     def _results(self, some: Sequence[tuple[Job, Task]]) -> Sequence[Selection | Evidence]:
         tasks = [task for _, task in some]
+
+        def after_a_batch(_: int) -> None:
+            if all(job.over for job, _ in some):
+                raise _Abandoned
+
         if some[0][0].selection is None:
-            return self._engine.select(tasks, on_copies=unseen)
-        return self._engine.estimate(tasks, on_copies=unseen)
+            return self._engine.select(tasks, on_copies=after_a_batch)
+        return self._engine.estimate(tasks, on_copies=after_a_batch)

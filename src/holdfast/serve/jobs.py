@@ -44,7 +44,7 @@ class Job(ABC):
         self.began = time.monotonic()
         self.seconds = 0.0
         self.peeked: tuple[Evidence, ...] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may stop a job that this very thread is stopping
         self._over = False
         self._listener: Callable[[], None] = _nobody
 
@@ -137,9 +137,9 @@ class CertifyJob(Job):
         if len(self.looked) == len(self.looks):
             return self.drawn
         block = Gaussian.block_rows(self.asked.x.shape)
-        # A span ends with a block of noise, or at a look.
+        # A span ends with a block of noise if it can, so that none is drawn twice, or at a look.
         whole = max(block, most // block * block) - self.drawn % block
-        return min(self.drawn + whole, self.looks[len(self.looked)].n)
+        return min(self.drawn + (whole if most >= block else min(whole, most)), self.looks[len(self.looked)].n)
 
     def _counted(self, fresh: Evidence) -> None:  # noqa: ARG002
         if self.evidence is not None and self.evidence.n == self.looks[len(self.looked)].n:

@@ -22,6 +22,8 @@ Alpha = Annotated[float, Field(ge=1e-12, le=0.5, description="Total failure prob
 N0 = Annotated[int, Field(ge=1, le=100_000, description="Other noisy copies, to choose the class.")]
 Index = Annotated[int, Field(ge=0, lt=2**31, description="Keys the noise together with the seed.")]
 _MOST = 2**40
+_USUAL = 100_000
+_BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
 
 
 class _Asked(BaseModel):
@@ -44,7 +46,7 @@ class _Asked(BaseModel):
 class CertifyQuestion(_Asked):
     """A certificate: bounds for every radius at once."""
 
-    n: Annotated[int, Field(ge=1, le=_MOST, description="Noisy copies for estimation.")] = 100_000
+    n: Annotated[int | None, Field(ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")] = None
     claims: Annotated[
         list[Literal["label", "score", "margin"]],
         Field(min_length=1, max_length=3, description="What alpha is spent on, in equal shares."),
@@ -58,13 +60,15 @@ class DecideQuestion(_Asked):
     at_least: Annotated[float, Field(ge=-1, le=1, description="The confidence asked for.")]
     radius: Annotated[float, Field(ge=0, le=1e6, description="The radius within which it must hold.")]
     measure: Annotated[Literal["score", "margin"], Field(description="Of the predicted class.")] = "score"
-    n_max: Annotated[int, Field(ge=2, le=_MOST, description="Give up after this many copies.")] = 100_000
+    n_max: Annotated[int | None, Field(ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")] = None
 
 
-def check_copies(name: str, copies: int, limits: Limits) -> None:
-    """Refuse more copies than one caller may have."""
+def copies_of(name: str, asked: int | None, limits: Limits) -> int:
+    """As many copies as were asked for, if one caller may have them."""
+    copies = min(_USUAL, limits.copies) if asked is None else asked
     if copies > limits.copies:
         raise InvalidArgument(f"{name} must be at most {limits.copies:,} on this service, got {copies:,}")
+    return copies
 
 
 CertifyQuery = Annotated[CertifyQuestion, Query()]

@@ -35,7 +35,7 @@ def stream_of() -> dict[int | str, dict[str, Any]]:
 
 def body_of_an_input(shape: Sequence[int]) -> dict[str, Any]:
     """An input, as JSON, as an image file, or as an array file."""
-    nested: dict[str, Any] = {"type": "number"}
+    nested: dict[str, Any] = {"type": "number", "minimum": -0.5, "maximum": 1.5}
     for length in reversed(shape):
         nested = {"type": "array", "minItems": length, "maxItems": length, "items": nested}
     as_json = {
@@ -54,6 +54,18 @@ def body_of_an_input(shape: Sequence[int]) -> dict[str, Any]:
         "application/x-npy": binary,
     }
     return {"requestBody": {"required": True, "content": content}}
+
+
+def with_limit(document: dict[str, Any], copies: int) -> dict[str, Any]:
+    """The document with the operator's limit in the place of the largest number there is."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] in ("n", "n_max"):
+                    for choice in parameter["schema"].get("anyOf", ()):
+                        if choice["type"] == "integer":
+                            choice["maximum"] = copies
+    return document
 
 
 def body_of_a_certificate() -> dict[str, Any]:

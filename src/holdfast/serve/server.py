@@ -6,6 +6,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 
 import uvicorn
 
@@ -13,7 +14,7 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.serve.app import create_app
 from holdfast.serve.guard import is_loopback
 from holdfast.serve.limits import Limits
-from holdfast.serve.service import Served
+from holdfast.serve.service import Served, Service
 from holdfast.validation import check_count
 
 _SHORTEST_KEY = 16
@@ -39,7 +40,8 @@ def listen(host: str, port: int) -> socket.socket:
     """Take the address, or say who else may have it."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        taken = socket.socket(family, socket.SOCK_STREAM)
+        # Named TCP, or asyncio would not turn off the delay that adds 40 ms to every answer.
+        taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind((host, port))
@@ -55,6 +57,19 @@ def listen(host: str, port: int) -> socket.socket:
     return taken
 
 
+class _Server(uvicorn.Server):
+    """Stops open work before it waits for the connections to close."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """An interrupt, or a request to end."""
+        self._service.stop_all()
+        super().handle_exit(sig, frame)
+
+
 def serve(
     served: Served, *, limits: Limits, host: str, port: int, key: str | None, browser: bool, say: Callable[[str], None]
 ) -> None:
@@ -64,16 +79,16 @@ def serve(
         found = taken.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{found}/"
-        app = create_app(served, limits=limits, host=host, key=key)
+        service = Service(served, limits)
         config = uvicorn.Config(
-            app,
+            create_app(service, host=host, key=key),
             log_level="warning",
             access_log=False,  # queries may hold seeds
             server_header=False,
             timeout_graceful_shutdown=_CLOSING_S,
             timeout_keep_alive=15,
         )
-        server = uvicorn.Server(config)
+        server = _Server(config, service)
         say(f"serving {served.name} at {url} (Ctrl-C stops)")
         if browser:
             # What follows the # stays in the browser: a page may know the key, a log may not.

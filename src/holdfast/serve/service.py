@@ -22,7 +22,8 @@ from holdfast.serve.jobs import Asked, CertifyJob, DecideJob, Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.looks import Look, plan_looks
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.questions import CertifyQuestion, DecideQuestion, check_copies
+from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
+from holdfast.serve.refusals import OutOfTime
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
     certificate_view,
@@ -83,10 +84,10 @@ class Service:
 
     async def certify_job(self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool) -> "Certifying":
         """Check everything, and let the device begin."""
-        check_copies("n", question.n, self.limits)
+        n = copies_of("n", question.n, self.limits)
         seed = question.known_seed(self.limits)
-        looks = plan_looks(question.n) if watched else (Look(question.n, 1.0),)
-        settings = await self.at_desk(partial(_settings, question, looks[-1].share))
+        looks = plan_looks(n) if watched else (Look(n, 1.0),)
+        settings = await self.at_desk(partial(_settings, question, looks[-1]))
         x = await self._read(content, kind)
         job = CertifyJob(Asked(x, seed, question.index, question.n0), looks, watched=SHOWN if watched else 0)
         self._submit(job)
@@ -94,7 +95,7 @@ class Service:
 
     async def decide_job(self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool) -> DecideJob:
         """Check everything, and let the device begin."""
-        check_copies("n_max", question.n_max, self.limits)
+        n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
         deciding = Deciding(
             at_least=question.at_least,
@@ -102,7 +103,7 @@ class Service:
             sigma=self.served.smoothed.sigma,
             support=(PredictionScore if question.measure == "score" else Margin).support,
             alpha=question.alpha,
-            n_max=question.n_max,
+            n_max=n_max,
         )
         x = await self._read(content, kind)
         asked = Asked(x, seed, question.index, question.n0)
@@ -129,6 +130,11 @@ class Service:
         if job is not None:
             job.stop()
         return job is not None
+
+    def stop_all(self) -> None:
+        """The service is about to close: streams end with what they have."""
+        for job in list(self._open.values()):
+            job.stop(OutOfTime("the service is closing"))
 
     def forget(self, job: Job) -> None:
         """Its caller has the answer, or has gone: the device must not work for it any longer."""
@@ -263,10 +269,10 @@ def to_json(document: Event) -> bytes:
     return json.dumps(document, allow_nan=False).encode()
 
 
-def _settings(question: CertifyQuestion, share: float) -> Settings:
+def _settings(question: CertifyQuestion, last: Look) -> Settings:
     """What is asked of the last look; refused if it could certify nothing."""
     claims: Sequence[str] = question.claims
-    return Settings(question.n, question.n0, question.alpha * share, claims, question.sides)
+    return Settings(last.n, question.n0, question.alpha * last.share, claims, question.sides)
 
 
 def _accepted(job: Job, looks: list[int]) -> Event:

@@ -24,8 +24,10 @@ async def gone(receive: Receive) -> None:
 class EventStream(Response):
     """Sends events as they come. However it ends, ``work`` is closed: the place in the queue and the device are free again."""
 
+    media_type = NDJSON
+
     def __init__(self, events: AsyncIterator[dict[str, Any]], job: Job, seconds: float, work: ExitStack) -> None:
-        super().__init__(media_type=NDJSON, headers={"X-Request-Id": job.id, "X-Accel-Buffering": "no"})
+        super().__init__(headers={"X-Request-Id": job.id, "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
         self._job = job

@@ -55,17 +55,19 @@ export function drawCurve(figure, { view, ghosts, radii, k, threshold }) {
   if (view) {
     add(svg, "circle", { class: "dot", cx: x(radii[k]), cy: y(view.curve.lower[k]), r: 6 });
     if (view.curve.upper) add(svg, "circle", { class: "updot", cx: x(radii[k]), cy: y(view.curve.upper[k]), r: 4.5 });
-    legend(svg, view, box);
+    legend(svg, view, x, y, radii);
   }
 }
 
-function legend(svg, view, box) {
-  // In the corner that the curves leave free: they fall towards the right, or lie low.
-  const right = box.right - 4;
-  const low = view.curve.upper ? Math.max(...view.curve.upper.slice(200)) > 0.8 : false;
-  const top = low ? box.top + (box.bottom - box.top) * 0.3 : box.top + 16;
-  if (view.curve.upper) add(svg, "text", { class: "label-upper", x: right, y: top, "text-anchor": "end" }, "not above: upper bound");
-  add(svg, "text", { class: "label-lower", x: right, y: top + 17, "text-anchor": "end" }, "not below: lower bound");
+// Each curve is named where it ends, inside the band.
+function legend(svg, view, x, y, radii) {
+  const last = radii.length - 1, at = x(radii[last]) - 4;
+  if (view.curve.upper) {
+    const low = Math.max(...view.curve.upper.slice(240).map((bound) => y(bound)));
+    add(svg, "text", { class: "label-upper", x: at, y: low + 20, "text-anchor": "end" }, "upper bound: never above");
+  }
+  const high = Math.min(...view.curve.lower.slice(240).map((bound) => y(bound)));
+  add(svg, "text", { class: "label-lower", x: at, y: Math.min(high, y(0.06)) - 8, "text-anchor": "end" }, "lower bound: never below");
 }
 
 export function drawHistogram(figure, counts, mean) {

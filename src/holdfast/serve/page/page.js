@@ -55,7 +55,9 @@ function showDecision(k, threshold) {
   const moved = asked && (asked.k !== k || asked.threshold !== threshold);
   by("sure").textContent = moved
     ? "The sliders have moved since: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
-    : `If this were false, it would be said with probability at most 1 − ${sureness(decision.alpha)}, although the sampling stopped when it knew.`;
+    : decision.certified
+      ? `True with probability at least ${sureness(decision.alpha)}, although the sampling stopped as soon as it knew.`
+      : "Giving up certifies nothing, neither that it can be done nor that it cannot.";
 }
 
 function say(parts) {
