@@ -31,9 +31,12 @@ def chromium() -> "Iterator[Browser]":
     """A real browser, without a window."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("there is no chromium here: apt-get install chromium, or set CHROMIUM to one")
     with sync_api.sync_playwright() as playwright:
+        found = found or playwright.chromium.executable_path
+        if not Path(found).is_file():
+            pytest.skip(
+                "there is no chromium here: apt-get install chromium, playwright install chromium, or set CHROMIUM"
+            )
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
