@@ -17,6 +17,7 @@ from holdfast.serve.refusals import Full, OutOfTime, Unacceptable
 
 _ROUND_S = 0.25
 _LEAST_ROUND = 256
+_UNWATCHED = 2
 _LONGEST_WAIT_S = 60
 _log = logging.getLogger("holdfast.serve")
 
@@ -26,7 +27,7 @@ class _Abandoned(Exception):
 
 
 class Device:
-    """Jobs take turns: a round is about a quarter of a second's copies, shared equally by those whose turn it is.
+    """Jobs take turns: a round is a quarter or half of a second's copies, shared equally by those whose turn it is.
 
     What one job does cannot disturb another: a copy's result depends on its task alone, and a job whose input the model
     cannot answer fails by itself. One that was stopped is left out of the next round, and a round of which nobody is left
@@ -123,7 +124,9 @@ class Device:
         each = self._block * shares if self._round >= self._block else self._round
         turn: list[tuple[Job, Task]] = []
         copies = 0
-        while waiting and copies < self._round:
+        # Where nobody watches, fewer and longer rounds cost less.
+        enough = self._round * (1 if any(job.watched for job in waiting) else _UNWATCHED)
+        while waiting and copies < enough:
             job = waiting.pop(0)
             task = job.next_task(each)
             if task is not None:

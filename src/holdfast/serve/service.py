@@ -37,7 +37,7 @@ from holdfast.smoothed import Settings, SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledData
 
 T = TypeVar("T")
-SHOWN = 12
+SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
 Event = dict[str, Any]

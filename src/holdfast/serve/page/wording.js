@@ -44,7 +44,7 @@ export function sentence(view, k, name) {
 }
 
 export function answer(view, k, threshold) {
-  const asked = trimmed(threshold, 2);
+  const asked = threshold.toFixed(2);
   const curve = view.curve;
   const reach = curve.radius ? curve.radius[Math.round(threshold * 100) - 1] : reachOf(curve, threshold);
   if (curve.lower[k] >= threshold) {
