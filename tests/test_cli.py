@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -406,21 +405,30 @@ def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -
     assert run(["decide", *EMBEDDED, "--at-least", "1.5", "--radius", "0.1"]) == hf.InvalidArgument.exit_code
 
 
-def test_serve_answers_until_it_is_interrupted_and_says_when_the_port_is_taken() -> None:
-    command = [sys.executable, "-m", "holdfast", "serve", "--no-open", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_serve_opens_a_browser_answers_until_interrupted_and_says_when_the_port_is_taken(tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": str(browser), "PYTHONUNBUFFERED": "1"},
+    )
     try:
         assert process.stdout is not None
         said = process.stdout.readline()
         found = re.search(r"serving fashion-mnist at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)", said)
         assert found, said
         url = f"http://127.0.0.1:{found[1]}"
-        for _ in range(100):
-            with suppress(OSError):
-                with urllib.request.urlopen(f"{url}/v1/model") as answer:
-                    model = json.load(answer)
-                break
-            time.sleep(0.1)
+        with urllib.request.urlopen(f"{url}/v1/model") as answer:
+            model = json.load(answer)
+        until = time.monotonic() + 10
+        while not (tmp_path / "opened").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert (tmp_path / "opened").read_text() == f"{url}/"
         assert (model["sigma"], model["shape"], model["samples"]) == (0.25, [1, 28, 28], 20)
         # The port is taken: a second one refuses, and says what to do.
         assert run(["serve", "--no-open", "--port", found[1]]) == RunError.exit_code

@@ -83,6 +83,11 @@ def serve(
         compile=bool(compiled),
     )
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
+    if trained is not None and float(trained) != smoothed.sigma:
+        Console(stderr=True, highlight=False).print(
+            f"note: {model} was trained with sigma = {trained}, and is served here with sigma = {smoothed.sigma:g}",
+            style="yellow",
+        )
     console = Console(highlight=False)
     run(
         Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples),

@@ -96,9 +96,13 @@ class BlockCopies(Copies):
         slots = torch.full((self.batch,), len(self.tasks))
         filled = 0
         drawn: BlockKey | None = None
+        needed: dict[BlockKey, int] = {}
+        for piece in pieces:
+            needed[piece.block] = max(piece.last, needed.get(piece.block, 0))
         for piece in pieces:
             if piece.block != drawn:
-                block, drawn = self.noise.standard_block(piece.block, self.shape), piece.block
+                drawn = piece.block
+                block = self.noise.standard_block(drawn, self.shape, needed[drawn])
             x = self.tasks[piece.slot].x
             taken = piece.first
             while taken < piece.last:

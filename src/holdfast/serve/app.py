@@ -71,6 +71,10 @@ def _handle_refusals(app: FastAPI) -> None:
         status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
         return _said(status, str(error))
 
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return _said(500, f"the service failed on this request ({type(error).__name__}); its log says more")
+
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]

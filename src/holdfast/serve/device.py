@@ -18,6 +18,7 @@ from holdfast.serve.refusals import Full, OutOfTime, Unacceptable
 _ROUND_S = 0.25
 _LEAST_ROUND = 256
 _UNWATCHED = 2
+_BROKEN = 3
 _LONGEST_WAIT_S = 60
 _log = logging.getLogger("holdfast.serve")
 
@@ -42,6 +43,7 @@ class Device:
         self._changed = threading.Condition()
         self._taken = 0
         self._closing = False
+        self._failures = 0
         self._thread = threading.Thread(target=self._work, name="holdfast-device", daemon=True)
         self._round = _LEAST_ROUND
         self.copies = 0
@@ -65,8 +67,8 @@ class Device:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread is there to work."""
-        return self._thread.is_alive() and not self._closing
+        """Whether the thread is there to work, and its last rounds did not all fail."""
+        return self._thread.is_alive() and not self._closing and self._failures < _BROKEN
 
     @property
     def taken(self) -> int:
@@ -167,10 +169,12 @@ class Device:
                     self._pass([each])
                 return
             if not isinstance(error, ModelError):
+                self._failures += 1
                 _log.exception("a round failed")
             for job, _ in some:
                 job.stop(Unacceptable(str(error)) if isinstance(error, ModelError) else error)
             return
+        self._failures = 0
         for (job, _), result in zip(some, found, strict=True):
             job.take(result)
 

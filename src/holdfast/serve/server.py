@@ -58,11 +58,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Stops open work before it waits for the connections to close."""
+    """Says when it listens, and stops open work before it waits for the connections to close."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, on_start: Callable[[], None]) -> None:
         super().__init__(config)
         self._service = service
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
@@ -85,15 +92,20 @@ def serve(
             log_level="warning",
             access_log=False,  # queries may hold seeds
             server_header=False,
+            proxy_headers=False,
+            ws="none",
             timeout_graceful_shutdown=_CLOSING_S,
             timeout_keep_alive=15,
         )
-        server = _Server(config, service)
-        say(f"serving {served.name} at {url} (Ctrl-C stops)")
-        if browser:
-            # What follows the # stays in the browser: a page may know the key, a log may not.
-            opened = f"{url}#key={key}" if key else url
-            threading.Timer(0.5, lambda: webbrowser.open(opened)).start()
+
+        def on_start() -> None:
+            say(f"serving {served.name} at {url} (Ctrl-C stops)")
+            if browser:
+                # What follows the # stays in the browser: a page may know the key, a log may not.
+                opened = f"{url}#key={key}" if key else url
+                threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
+
+        server = _Server(config, service, on_start)
         with suppress(KeyboardInterrupt):
             server.run(sockets=[taken])
         say("stopped")

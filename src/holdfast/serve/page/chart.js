@@ -18,7 +18,7 @@ function canvas(figure) {
 
 const line = (points) => points.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-export function drawCurve(figure, { view, ghosts, radii, k, threshold }) {
+export function drawCurve(figure, { view, ghosts, radii, k, threshold, note }) {
   const { svg, width, height } = canvas(figure);
   const box = { left: 38, right: width - 14, top: 12, bottom: height - 38 };
   const farthest = radii[radii.length - 1];
@@ -52,6 +52,7 @@ export function drawCurve(figure, { view, ghosts, radii, k, threshold }) {
   }
   add(svg, "line", { class: "ask", x1: box.left, x2: box.right, y1: y(threshold), y2: y(threshold) });
   add(svg, "line", { class: "mark", x1: x(radii[k]), x2: x(radii[k]), y1: box.top, y2: box.bottom });
+  if (note && !view) add(svg, "text", { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2, "text-anchor": "middle" }, note);
   if (view) {
     add(svg, "circle", { class: "dot", cx: x(radii[k]), cy: y(view.curve.lower[k]), r: 6 });
     if (view.curve.upper) add(svg, "circle", { class: "updot", cx: x(radii[k]), cy: y(view.curve.upper[k]), r: 4.5 });

@@ -31,7 +31,8 @@ function render() {
   by("confidence-out").textContent = threshold.toFixed(2);
   radius.setAttribute("aria-valuetext", `radius ${shown}`);
   confidence.setAttribute("aria-valuetext", `confidence ${threshold.toFixed(2)}`);
-  drawCurve(by("chart"), { view: state.view, ghosts: state.ghosts, radii: radii(), k, threshold });
+  const note = state.decision ? "only the question was asked: there is no curve" : "";
+  drawCurve(by("chart"), { view: state.view, ghosts: state.ghosts, radii: radii(), k, threshold, note });
   if (state.view) showCertificate(k, threshold);
   else if (state.decision) showDecision(k, threshold);
 }
