@@ -1,8 +1,9 @@
 """64 callers at once against one caller with a batch: is every answer right, is none lost, and what does sharing cost?
 
-The service runs in a process of its own, the callers in this one, on the same cores. Where other programs use the cores too,
-processor time per copy compares better than throughput: both are given. Each caller asks again as soon as it is answered, with
-a seed by which every answer is checked afterwards; 429 is an answer too, after which it waits as it is told to.
+The service runs in a process of its own, the callers in this one, on the same cores. Each caller asks again as soon as it is
+answered, with a seed by which answers are checked afterwards; 429 is an answer too, after which it waits as it is told to.
+The batch is measured before and after each of several stretches of load, since other programs may use the cores too; for the
+same reason processor time per copy is given beside throughput.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
 
 INPUTS = 64
-CHECKED = 96
+CHECKED = 40
 
 
 @dataclass
@@ -38,13 +39,16 @@ class Tally:
     statuses: Counter[int] = field(default_factory=Counter)
     answers: list[tuple[int, int, bytes]] = field(default_factory=list)
     lost: int = 0
-    seconds: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    used: float = 0.0
+    memory: list[int] = field(default_factory=list)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--callers", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of load, in all")
+    parser.add_argument("--stretches", type=int, default=3)
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--queue", type=int, default=128)
     parser.add_argument("--save", action="store_true")
@@ -53,39 +57,39 @@ def main() -> None:
     xs = data.batch(np.arange(INPUTS))
     smoothed = hf.SmoothedClassifier(load_embedded_model().net, EMBEDDED_SIGMA, inputs="images", compile=False)
 
-    before = Batch.measured(smoothed, xs, options.n)
+    batches = [Batch.measured(smoothed, xs, options.n)]
+    stretches: list[Tally] = []
     process, url = start(options.queue)
     try:
-        used = processor_seconds(process.pid)
-        tally, memory = load(url, process.pid, xs, options)
-        used = processor_seconds(process.pid) - used
+        for number in range(options.stretches):
+            stretches.append(load(url, process.pid, xs, options, number))
+            batches.append(Batch.measured(smoothed, xs, options.n))
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
-    after = Batch.measured(smoothed, xs, options.n)
 
-    wrong = count_wrong(smoothed, xs, tally, options.n)
-    done = tally.statuses[200]
-    span = options.seconds
-    batch = (before.copies_per_second + after.copies_per_second) / 2
-    cost = (before.microseconds_per_copy + after.microseconds_per_copy) / 2
-    served = done * options.n / max(tally.seconds[-1], span)
+    statuses = sum((each.statuses for each in stretches), Counter[int]())
+    memory = [each for tally in stretches for each in tally.memory]
+    copies = statuses[200] * options.n
+    speed, cost = copies / sum(each.seconds for each in stretches), 1e6 * sum(each.used for each in stretches) / copies
+    batch_speed = statistics.mean(each.copies_per_second for each in batches)
+    batch_cost = statistics.mean(each.microseconds_per_copy for each in batches)
     result = {
         "callers": options.callers,
-        "seconds": round(max(tally.seconds[-1], span), 1),
+        "seconds": [round(each.seconds, 1) for each in stretches],
         "n": options.n,
-        "statuses": {str(status): count for status, count in sorted(tally.statuses.items())},
-        "lost": tally.lost,
-        "wrong": wrong,
-        "checked": min(CHECKED, done),
-        "batch_copies_per_second": [round(before.copies_per_second), round(after.copies_per_second)],
-        "service_copies_per_second": round(served),
-        "ratio": round(served / batch, 3),
-        "batch_processor_us_per_copy": [round(each.microseconds_per_copy, 2) for each in (before, after)],
-        "service_processor_us_per_copy": round(1e6 * used / (done * options.n), 2),
-        "ratio_by_processor_time": round(cost / (1e6 * used / (done * options.n)), 3),
+        "statuses": {str(status): count for status, count in sorted(statuses.items())},
+        "lost": sum(each.lost for each in stretches),
+        "wrong": sum(count_wrong(smoothed, xs, each, options.n) for each in stretches),
+        "checked": sum(min(CHECKED, len(each.answers)) for each in stretches),
+        "batch_copies_per_second": [round(each.copies_per_second) for each in batches],
+        "service_copies_per_second": [round(each.statuses[200] * options.n / each.seconds) for each in stretches],
+        "ratio": round(speed / batch_speed, 3),
+        "batch_processor_us_per_copy": [round(each.microseconds_per_copy, 2) for each in batches],
+        "service_processor_us_per_copy": round(cost, 2),
+        "ratio_by_processor_time": round(batch_cost / cost, 3),
         "memory_mb": [round(each / 1e6) for each in memory],
-        "memory_growth_mb": round((statistics.mean(memory[-3:]) - statistics.mean(memory[2:5])) / 1e6, 1),
+        "memory_growth_mb": round((statistics.mean(memory[-5:]) - statistics.mean(memory[3:8])) / 1e6, 1),
     }
     print(json.dumps(result, indent=2))
     if options.save:
@@ -132,18 +136,18 @@ def start(queue: int) -> tuple[subprocess.Popen[str], str]:
     raise RuntimeError("the service did not start")
 
 
-def load(url: str, pid: int, xs: np.ndarray, options: argparse.Namespace) -> tuple[Tally, list[int]]:
+def load(url: str, pid: int, xs: np.ndarray, options: argparse.Namespace, stretch: int) -> Tally:
     """All callers until the time is up; requests that are under way then are waited for, and count."""
     bodies = [npy(x) for x in xs]
     tallies = [Tally() for _ in range(options.callers)]
-    began = time.monotonic()
-    until = began + options.seconds
+    began, used = time.monotonic(), processor_seconds(pid)
+    until = began + options.seconds / options.stretches
 
     def call(number: int) -> None:
         mine, turn = tallies[number], 0
         with httpx.Client(base_url=url, timeout=300.0) as client:
             while time.monotonic() < until:
-                k, seed = (number + 7 * turn) % len(xs), number + options.callers * turn
+                k, seed = (number + 7 * turn) % len(xs), number + options.callers * (turn + 1_000 * stretch)
                 turn += 1
                 try:
                     answer = client.post(
@@ -166,13 +170,14 @@ def load(url: str, pid: int, xs: np.ndarray, options: argparse.Namespace) -> tup
     memory = []
     while any(each.is_alive() for each in threads):
         memory.append(resident(pid))
-        time.sleep(2)
-    merged = Tally(seconds=[time.monotonic() - began])
+        for each in threads:
+            each.join(1.0 / len(threads))
+    merged = Tally(seconds=time.monotonic() - began, used=processor_seconds(pid) - used, memory=memory)
     for tally in tallies:
         merged.statuses += tally.statuses
         merged.answers += tally.answers
         merged.lost += tally.lost
-    return merged, memory
+    return merged
 
 
 def count_wrong(smoothed: hf.SmoothedClassifier, xs: np.ndarray, tally: Tally, n: int) -> int:

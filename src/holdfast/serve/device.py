@@ -19,6 +19,7 @@ _ROUND_S = 0.25
 _LEAST_ROUND = 256
 _UNWATCHED = 2
 _BROKEN = 3
+_AT_ONCE = 8
 _LONGEST_WAIT_S = 60
 _log = logging.getLogger("holdfast.serve")
 
@@ -119,23 +120,28 @@ class Device:
                     self._jobs.extend(job for job, _ in turn if not job.over)
 
     def _turn(self) -> list[tuple[Job, Task]]:
-        """The jobs of the next round, taken from the front, and what each of them wants."""
+        """The jobs of the next round, and what each of them wants; the others keep their places.
+
+        A few jobs get a long span each, since every span has its price. Who wants little, to choose a class or for the next
+        step of a decision, comes along in any round: otherwise short questions would wait for long ones at each step.
+        """
         waiting = [job for job in self._jobs if not job.over]
-        # Whole blocks of noise, unless even one of them takes longer than a round.
-        shares = max(1, self._round // (self._block * max(1, len(waiting))))
-        each = self._block * shares if self._round >= self._block else self._round
-        turn: list[tuple[Job, Task]] = []
-        copies = 0
         # Where nobody watches, fewer and longer rounds cost less.
         enough = self._round * (1 if any(job.watched for job in waiting) else _UNWATCHED)
-        while waiting and copies < enough:
-            job = waiting.pop(0)
-            task = job.next_task(each)
-            if task is not None:
-                turn.append((job, task))
-                copies += task.stop - task.start
-        self._jobs = deque(waiting)
-        return turn
+        # Whole blocks of noise, unless even one of them takes longer than a round.
+        blocks = max(1, enough // (self._block * max(1, min(len(waiting), _AT_ONCE))))
+        each = self._block * blocks if self._round >= self._block else self._round
+        turn: dict[Job, Task] = {}
+        copies = 0
+        wants = [(job, task) for job in waiting if (task := job.next_task(each)) is not None]
+        for small, most in ((True, enough // 2), (False, enough)):
+            for job, task in wants:
+                size = task.stop - task.start
+                if copies < most and small == (2 * size < self._block):
+                    turn[job] = task
+                    copies += size
+        self._jobs = deque(job for job in waiting if job not in turn)
+        return list(turn.items())
 
     def _run(self, turn: Sequence[tuple[Job, Task]]) -> None:
         began = time.monotonic()
