@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 import holdfast as hf
 from holdfast.cli.app import run
+from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
 from networks import images
 
@@ -403,3 +405,50 @@ def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -
         r"\d of 5 certified, \d of them for the right class, with [\d,]+ noisy copies", " ".join(text.split())
     )
     assert run(["decide", *EMBEDDED, "--at-least", "1.5", "--radius", "0.1"]) == hf.InvalidArgument.exit_code
+
+
+def test_serve_opens_a_browser_answers_until_interrupted_and_says_when_the_port_is_taken(tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": str(browser), "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        found = re.search(r"serving fashion-mnist at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)", said)
+        assert found, said
+        url = f"http://127.0.0.1:{found[1]}"
+        with urllib.request.urlopen(f"{url}/v1/model") as answer:
+            model = json.load(answer)
+        until = time.monotonic() + 10
+        while not (tmp_path / "opened").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert (tmp_path / "opened").read_text() == f"{url}/"
+        assert (model["sigma"], model["shape"], model["samples"]) == (0.25, [1, 28, 28], 20)
+        # The port is taken: a second one refuses, and says what to do.
+        assert run(["serve", "--no-open", "--port", found[1]]) == RunError.exit_code
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert out.strip() == "stopped"
+    assert errors == ""
+
+
+def test_serve_refuses_what_it_cannot_do_before_it_listens(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["serve", "--no-open", "--host", "0.0.0.0"]) == hf.InvalidArgument.exit_code
+    assert "needs an API key" in capsys.readouterr().err
+    assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
+    assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
+    monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
+    assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
+    assert "pip install 'holdfast[serve]'" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """The GPU path; skipped where there is none."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,9 @@ from holdfast.models import TorchModel
 from holdfast.noise import Gaussian, add_noise
 from holdfast.noise.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
+from holdfast.serve.device import Device
+from holdfast.serve.jobs import Asked, CertifyJob
+from holdfast.serve.looks import plan_looks
 from networks import images, small_net
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -46,6 +51,48 @@ def test_spans_merge_and_a_seed_repeats_itself() -> None:
     assert (parts[0] + parts[1]).n == whole.n
     assert np.abs(np.cumsum((parts[0] + parts[1]).score.counts - whole.score.counts)).max() <= 3
     assert engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0] == whole
+
+
+def test_questions_with_secrets_of_their_own_share_batches() -> None:
+    xs = [torch.from_numpy(each) for each in images(3)]
+    model = TorchModel(small_net(), device="cuda")
+    shared = LocalEngine(model, Gaussian(0.3), seed=9, batch=256).estimate(
+        [Task(k, x, 0, 2_500, 1, seed=50 + k) for k, x in enumerate(xs)], on_copies=nothing
+    )
+    for k, x in enumerate(xs):
+        alone = LocalEngine(model, Gaussian(0.3), seed=50 + k, batch=256).estimate(
+            [Task(k, x, 0, 2_500, 1)], on_copies=nothing
+        )[0]
+        other = LocalEngine(model, Gaussian(0.3), seed=9, batch=256).estimate(
+            [Task(k, x, 0, 2_500, 1)], on_copies=nothing
+        )[0]
+        assert np.abs(np.cumsum(shared[k].score.counts - alone.score.counts)).max() <= 3
+        assert shared[k] != other
+
+
+def test_a_device_with_many_jobs_gives_each_what_it_would_get_alone() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3, device="cuda", compile=False)
+    xs = images(40)
+    device = Device(smoothed.engine(xs[0]), queue=64, block=1_000)
+    jobs = [
+        CertifyJob(Asked(torch.from_numpy(x), seed, 3, 100), plan_looks(50_000), watched=6) for seed, x in enumerate(xs)
+    ]
+    for job in jobs:
+        device.submit(job)
+    device.start()
+    until = time.monotonic() + 60
+    while not all(job.over for job in jobs) and time.monotonic() < until:
+        time.sleep(0.01)
+    device.close()
+    assert device.shared > 0
+    for seed, job in enumerate(jobs):
+        alone = smoothed.certify(xs[seed], n=50_000, seed=seed, index=3)
+        assert job.evidence is not None
+        assert job.selection is not None
+        assert job.peeked is not None
+        assert job.error is None
+        assert job.selection.predicted == alone.predicted
+        assert np.abs(np.cumsum(job.evidence.score.counts - alone.evidence.score.counts)).max() <= 10
 
 
 def test_the_gpu_draws_the_numbers_that_the_definition_says() -> None:

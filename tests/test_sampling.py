@@ -215,3 +215,20 @@ def test_the_number_of_threads_changes_nothing_and_is_put_back() -> None:
     finally:
         torch.set_num_threads(1)
     assert together == alone
+
+
+def test_questions_with_secrets_of_their_own_share_batches_and_change_nothing() -> None:
+    xs = [torch.from_numpy(each) for each in images(4)]
+    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), seed=9, batch=64)
+    tasks = [Task(k % 2, x, 0, 1_234, 1, seed=k) for k, x in enumerate(xs)]
+    for k, shared in enumerate(engine.estimate(tasks, on_copies=nothing)):
+        own = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), seed=k, batch=64)
+        assert shared == own.estimate([Task(k % 2, xs[k], 0, 1_234, 1)], on_copies=nothing)[0]
+        assert shared != engine.estimate([Task(k % 2, xs[k], 0, 1_234, 1)], on_copies=nothing)[0]
+
+
+@pytest.mark.parametrize("rows", [1, 100, 999])
+def test_the_first_rows_of_a_block_are_the_same_however_many_are_drawn(rows: int) -> None:
+    key = BlockKey(4, 0, Stage.ESTIMATION, 2)
+    whole = Gaussian(SIGMA).standard_block(key, (1, 6, 7))
+    assert torch.equal(Gaussian(SIGMA).standard_block(key, (1, 6, 7), rows), whole[:rows])

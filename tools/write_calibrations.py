@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from holdfast.bands.calibration import VERSION, solve
+from holdfast.serve.looks import plan_looks
 from holdfast.validation import Sides
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "bands" / "calibrations.json"
@@ -11,6 +12,9 @@ SIZES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 20
 ALPHAS = (1e-4, 1e-3, 0.01, 0.05)
 SHARES = (1, 2, 3)  # claims among which a certificate divides its alpha
 SIDES: tuple[Sides, ...] = ("lower", "both")
+PAGE_SIZES = (10_000, 100_000)
+PAGE_ALPHAS = (1e-3, 0.01, 0.05)
+PAGE_CLAIMS = 2  # label and score
 
 
 def main() -> None:
@@ -21,6 +25,14 @@ def main() -> None:
         for alpha in ALPHAS
         for share in SHARES
         for sides in SIDES
+    }
+    table |= {
+        f"{VERSION}/{look.n}/{alpha * look.share / PAGE_CLAIMS!r}/both": solve(
+            look.n, alpha * look.share / PAGE_CLAIMS, "both"
+        )
+        for n in PAGE_SIZES
+        for alpha in PAGE_ALPHAS
+        for look in plan_looks(n)
     }
     TARGET.write_text(json.dumps(table, indent=0) + "\n", encoding="utf-8")
 

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.evidence import Evidence
 from holdfast.label import LabelCertificate
 from holdfast.rounding import ceil_decimals, floor_decimals, shortest
-from holdfast.validation import Sides, check_alpha, check_count, check_sides
+from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +60,8 @@ class Certificate:
         alpha: total failure probability.
         claims: what alpha was spent on: any of "label", "score" and "margin".
         evidence: counts from the n estimation copies, from which every bound is computed.
+        share: the part of alpha that may be spent on these n copies. It is less than one where more looks at the same
+            copies were planned, after other numbers of them: then alpha is the failure probability of all looks together.
     """
 
     predicted: int
@@ -70,6 +72,7 @@ class Certificate:
     method: Method
     evidence: Evidence
     provenance: Provenance
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "claims", check_claims(self.claims))
@@ -77,6 +80,10 @@ class Certificate:
         check_sides(self.sides)
         check_count("predicted", self.predicted, at_least=0)
         check_count("n0", self.n0)
+        if not 0 < check_number("share", self.share) <= 1:
+            raise InvalidArgument(
+                f"share must be in (0, 1], the part of alpha spent on these copies, got {self.share!r}"
+            )
 
     def __repr__(self) -> str:
         state = "abstained" if self.abstained else "certified"
@@ -100,8 +107,8 @@ class Certificate:
 
     @property
     def alpha_per_claim(self) -> float:
-        """Each claim's share of alpha."""
-        return self.alpha / len(self.claims)
+        """What each claim may spend: an equal part of what this look may."""
+        return self.alpha * self.share / len(self.claims)
 
     @cached_property
     def score(self) -> Curve:
@@ -184,6 +191,8 @@ class Certificate:
         if self.abstained:
             sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
         made = f"n = {self.n:,} noisy copies, sigma = {shortest(self.sigma)}, {self.method.name}"
+        if self.share < 1:
+            made += ", one of several planned looks, all of them covered"
         if not self.method.guaranteed:
             return f"{sentence} These are estimates, NOT a certificate ({made})."
         return f"{sentence} All of it holds with probability at least {sure(self.alpha)} ({made})."
@@ -236,6 +245,7 @@ class Certificate:
             "reason": self.reason,
             "n0": self.n0,
             "alpha": self.alpha,
+            "share": self.share,
             "claims": list(self.claims),
             "sides": self.sides,
             "method": self.method.name,
@@ -261,6 +271,7 @@ class Certificate:
                 method=method_named(d["method"]),
                 evidence=Evidence.from_dict(d["evidence"]),
                 provenance=Provenance.from_dict(d["provenance"]),
+                share=float(d.get("share", 1.0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"not a certificate written by to_dict(): {type(error).__name__} {error}") from error

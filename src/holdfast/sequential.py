@@ -108,6 +108,16 @@ class Deciding:
             self._decide(False, f"not certified: more than {FARTHEST:g} sigma is beyond what samples can reach")
 
     @property
+    def n_max(self) -> int:
+        """Samples after which it gives up."""
+        return self._n_max
+
+    @property
+    def progress(self) -> float:
+        """How much of the evidence needed is there, from 0 to 1; it may fall again, and certifies nothing before it is 1."""
+        return self._game.progress
+
+    @property
     def wants(self) -> int:
         """The size of the next block; none once it is decided."""
         if self.decision is not None:
@@ -159,6 +169,11 @@ class _Game:
     def won(self) -> bool:
         """Whether the accounts together have reached ``1 / alpha``."""
         return bool(np.logaddexp(self._bold, self._patient) >= self.goal)
+
+    @property
+    def progress(self) -> float:
+        """The logarithm of the wealth, as a part of what is needed."""
+        return min(1.0, max(0.0, float(np.logaddexp(self._bold, self._patient)) / self.goal))
 
     def play(self, block: Exceedances) -> None:
         """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""

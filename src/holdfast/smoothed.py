@@ -400,6 +400,10 @@ class SmoothedClassifier:
                     for index, answer in zip(itertools.islice(asked, len(answers)), answers, strict=True)
                 ]
 
+    def engine(self, x: Input) -> Engine:
+        """For those who keep questions of their own, such as a service: runs tasks of inputs like ``x``, each with its seed."""
+        return self._engine_for([x], 1, 0, None)[0]
+
     @property
     def fingerprint(self) -> str | None:
         """Which network this is: equal for equal networks, and different for others; None if that cannot be told."""

@@ -15,6 +15,7 @@ from holdfast.cli.doctor import doctor
 from holdfast.cli.export import export
 from holdfast.cli.import_log import import_command
 from holdfast.cli.report import report
+from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.triage import triage
 from holdfast.errors import HoldfastError, RunError
@@ -79,6 +80,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compact": compact,
     "triage": triage,
     "train": train,
+    "serve": serve,
     "doctor": doctor,
 }
 for _name, _command in COMMANDS.items():

@@ -10,13 +10,13 @@ from holdfast.zoo.embedded import EMBEDDED_MODELS, load_embedded_model
 from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 
 
-def open_model(name: str, data: LabelledData) -> Checkpoint:
-    """A network by name, or a checkpoint by path; the data gives sizes that a foreign checkpoint lacks."""
+def open_model(name: str, data: LabelledData | None) -> Checkpoint:
+    """A network by name, or a checkpoint by path; the data, if any, gives sizes that a foreign checkpoint lacks."""
     if name in EMBEDDED_MODELS:
         return load_embedded_model(name)
     if name in PRETRAINED:
         return load_pretrained(name)
-    return load_checkpoint(Path(name), default=architecture_for("small-cnn", data))
+    return load_checkpoint(Path(name), default=None if data is None else architecture_for("small-cnn", data))
 
 
 def check_images(data: LabelledData, progress: bool | None) -> None:

@@ -64,11 +64,14 @@ class Gaussian:
         """Copies in a block: a function of the input's size alone, so that a block never takes more than 16 MB."""
         return max(1, min(_MOST_ROWS, _MOST_NUMBERS // math.prod(shape)))
 
-    def standard_block(self, key: BlockKey, shape: Sequence[int]) -> Tensor:
-        """A block of standard normal numbers, (block_rows, *shape), float32, on the CPU."""
+    def standard_block(self, key: BlockKey, shape: Sequence[int], rows: int | None = None) -> Tensor:
+        """A block of standard normal numbers, (block_rows, *shape), float32, on the CPU; or its first ``rows`` rows.
+
+        A stream is drawn in order, so the first rows are the same however many follow.
+        """
         stream = np.random.SeedSequence(key.seed, spawn_key=(key.index, int(key.stage), key.block))
         generator = np.random.Generator(np.random.SFC64(stream))
-        return torch.from_numpy(generator.standard_normal((self.block_rows(shape), *shape), dtype=np.float32))
+        return torch.from_numpy(generator.standard_normal((rows or self.block_rows(shape), *shape), dtype=np.float32))
 
     @staticmethod
     def key_words(seed: int, index: int, stage: Stage) -> list[int]:

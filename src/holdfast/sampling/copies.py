@@ -48,6 +48,15 @@ class Copies(ABC):
         """Of one input."""
         return self.tasks[0].x.shape
 
+    def seed_of(self, task: Task) -> int:
+        """The task's own secret, or the one that all others share."""
+        return self.seed if task.seed is None else task.seed
+
+
+def copies_for(device: torch.device) -> type[Copies]:
+    """The kind of noisy copies that suits the device; the other kind would be other copies."""
+    return BlockCopies if device.type == "cpu" else CounterCopies
+
 
 class _Piece(NamedTuple):
     """Copies ``first`` to ``last`` of a block, for the task in ``slot``."""
@@ -68,7 +77,7 @@ class BlockCopies(Copies):
         pieces = []
         for slot, (task, stage) in enumerate(zip(self.tasks, self.stages, strict=True)):
             for number in range(task.start // rows, -(-task.stop // rows)):
-                block = BlockKey(self.seed, task.index, stage, number)
+                block = BlockKey(self.seed_of(task), task.index, stage, number)
                 begin, end = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
                 for first in range(begin, end, self.batch):
                     pieces.append(_Piece(slot, block, first, min(first + self.batch, end)))
@@ -87,9 +96,13 @@ class BlockCopies(Copies):
         slots = torch.full((self.batch,), len(self.tasks))
         filled = 0
         drawn: BlockKey | None = None
+        needed: dict[BlockKey, int] = {}
+        for piece in pieces:
+            needed[piece.block] = max(piece.last, needed.get(piece.block, 0))
         for piece in pieces:
             if piece.block != drawn:
-                block, drawn = self.noise.standard_block(piece.block, self.shape), piece.block
+                drawn = piece.block
+                block = self.noise.standard_block(drawn, self.shape, needed[drawn])
             x = self.tasks[piece.slot].x
             taken = piece.first
             while taken < piece.last:
@@ -127,7 +140,7 @@ class CounterCopies(Copies):
         stored = [(task.x.permute(1, 2, 0) if image else task.x).flatten() for task in self.tasks]
         inputs = torch.stack((*stored, stored[0])).to(device)
         words = [
-            self.noise.key_words(self.seed, task.index, stage)
+            self.noise.key_words(self.seed_of(task), task.index, stage)
             for task, stage in zip(self.tasks, self.stages, strict=True)
         ]
         keys = torch.tensor([*words, [0, 0, 0]], device=device)

@@ -18,13 +18,17 @@ from holdfast.progress import OnDone
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Copies ``start`` to ``stop`` of the input ``x``; spans that start with a block of noise waste none of it."""
+    """Copies ``start`` to ``stop`` of the input ``x``; spans that start with a block of noise waste none of it.
+
+    ``seed`` keys the noise in place of the engine's own, so that questions with different secrets can share batches.
+    """
 
     index: int
     x: Tensor
     start: int
     stop: int
     target: int = 0
+    seed: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

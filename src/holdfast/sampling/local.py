@@ -18,7 +18,7 @@ from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.batching import SMALLEST_BATCH
 from holdfast.sampling.beside import beside
-from holdfast.sampling.copies import BlockCopies, Copies, CounterCopies
+from holdfast.sampling.copies import Copies, CounterCopies, copies_for
 from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.tally import AnswerTally, ClassTally, EstimationTally, SelectionTally, Tally
 from holdfast.sampling.windows import answers, in_windows
@@ -80,7 +80,7 @@ class LocalEngine(Engine):
 
     @property
     def _kind(self) -> type[Copies]:
-        return self.counted or (BlockCopies if self.model.device.type == "cpu" else CounterCopies)
+        return self.counted or copies_for(self.model.device)
 
     def _run(
         self,

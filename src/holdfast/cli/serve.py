@@ -1,0 +1,100 @@
+"""``holdfast serve``: a page and an HTTP service in one process."""
+
+from importlib.util import find_spec
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.options import COMPILE, PRECISION
+
+_NEEDED = ("fastapi", "uvicorn")
+_SAMPLES = 20
+
+
+def serve(
+    model: str = typer.Option(
+        "fashion-mnist",
+        help="A checkpoint (.safetensors, or torch weights), or the name of a network; default: embedded.",
+    ),
+    sigma: float | None = typer.Option(
+        None, help="Standard deviation of the noise; default: what the network was trained with."
+    ),
+    data: str | None = typer.Option(
+        None, help="A dataset whose images the page offers, and whose names of classes it uses."
+    ),
+    split: str = typer.Option("test", help="Which part of the dataset."),
+    host: str = typer.Option("127.0.0.1", help="Where to listen; anything but this machine itself needs an API key."),
+    port: int = typer.Option(8023, help="0 takes a free one."),
+    api_key: str | None = typer.Option(
+        None, envvar="HOLDFAST_API_KEY", help="What callers must send; better in the environment than typed here."
+    ),
+    open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
+    queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
+    max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
+    max_seconds: float = typer.Option(300.0, help="Time for one request."),
+    max_upload: int | None = typer.Option(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
+    replays: bool = typer.Option(True, "--replays/--no-replays", help="Whether callers may give a seed."),
+    outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
+    batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
+    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
+    precision: str = PRECISION,
+    compiled: bool | None = COMPILE,
+) -> None:
+    """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
+    from holdfast.errors import InvalidArgument
+
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: pip install 'holdfast[serve]'")
+
+    from holdfast.cli.models import open_model
+    from holdfast.serve.limits import Limits, upload_for
+    from holdfast.serve.server import check_address
+    from holdfast.serve.server import serve as run
+    from holdfast.serve.service import Served
+    from holdfast.smoothed import SmoothedClassifier
+    from holdfast.zoo.datasets.embedded import load_fashion_mnist
+    from holdfast.zoo.datasets.labelled import LabelledData
+    from holdfast.zoo.datasets.open import open_dataset
+    from holdfast.zoo.embedded import EMBEDDED_MODEL
+
+    check_address(host, port, api_key)
+    inputs: LabelledData | None = None
+    if data is not None:
+        inputs = open_dataset(data, split=split)
+    elif model == EMBEDDED_MODEL:
+        inputs = load_fashion_mnist()
+    checkpoint = open_model(model, inputs)
+    trained = checkpoint.notes.get("sigma")
+    if sigma is None and trained is None:
+        raise InvalidArgument(
+            f"{model} does not say with which noise it was trained: give --sigma, such as --sigma 0.25"
+        )
+    architecture = checkpoint.architecture
+    shape = inputs.shape if inputs is not None else (architecture.channels, architecture.size, architecture.size)
+    smoothed = SmoothedClassifier(
+        checkpoint.net,
+        float(trained or 0) if sigma is None else sigma,
+        outputs=outputs,
+        inputs="images",
+        device=device,
+        batch=batch,
+        precision=precision,
+        compile=bool(compiled),
+    )
+    samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
+    if trained is not None and float(trained) != smoothed.sigma:
+        Console(stderr=True, highlight=False).print(
+            f"note: {model} was trained with sigma = {trained}, and is served here with sigma = {smoothed.sigma:g}",
+            style="yellow",
+        )
+    console = Console(highlight=False)
+    run(
+        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples),
+        limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
+        host=host,
+        port=port,
+        key=api_key,
+        browser=open_,
+        say=lambda text: console.print(text, soft_wrap=True),
+    )

@@ -1,0 +1,287 @@
+"""The service over HTTP: routes, bodies, and how refusals look."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from PIL import Image
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.serve.guard import Guard
+from holdfast.serve.jobs import Job
+from holdfast.serve.limits import Limits
+from holdfast.serve.metrics import CONTENT_TYPE
+from holdfast.serve.questions import CertifyQuery, DecideQuery
+from holdfast.serve.reading import read_certificate
+from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown
+from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
+from holdfast.serve.service import Service, to_json
+from holdfast.serve.streaming import EventStream, gone
+from holdfast.serve.views import certificate_view
+from holdfast.version import installed_version
+
+_PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_SCRIPTS = ("chart.js", "client.js", "wording.js")
+_PAGE |= dict.fromkeys(_SCRIPTS, "text/javascript")
+
+
+def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = None) -> Guard:
+    """The application for any ASGI server; ``host`` is where it will be bound. It starts the service and closes it."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            service.close()
+
+    app = FastAPI(
+        title="Holdfast",
+        version=installed_version(),
+        summary="Certified confidence: how low can an attacker within radius R push the average score?",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    _handle_refusals(app)
+    _add_state(app, service)
+    _add_questions(app, service)
+    _add_page(app)
+    with_limit(app.openapi(), service.limits.copies)
+    return Guard(app, service.metrics, host=host, key=key)
+
+
+def _handle_refusals(app: FastAPI) -> None:
+    @app.exception_handler(HoldfastError)
+    async def refused(_: Request, error: HoldfastError) -> JSONResponse:
+        if isinstance(error, Refusal):
+            return _said(error.status, str(error), dict(error.headers))
+        status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
+        return _said(status, str(error))
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return _said(500, f"the service failed on this request ({type(error).__name__}); its log says more")
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
+        return _said(422, "; ".join(said)[:1000])
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+        return _said(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": reason}, status, headers)
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    served, limits = service.served, service.limits
+
+    @app.get("/v1/health", responses=refusals(403))
+    async def health() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/v1/ready", responses=refusals(403, 503))
+    async def ready() -> dict[str, str]:
+        """The device works; 503 if it does not."""
+        if not service.device.alive:
+            raise OutOfTime("the device does not work")
+        return {"status": "ready"}
+
+    @app.get("/v1/metrics", responses=refusals(401, 403), response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    @app.get("/v1/model", responses=refusals(401, 403))
+    async def model() -> dict[str, Any]:
+        """What is served, and within which limits."""
+        return {
+            "name": served.name,
+            "sigma": served.smoothed.sigma,
+            "shape": list(served.shape),
+            "labels": list(served.labels),
+            "samples": 0 if served.samples is None else len(served.samples),
+            "limits": {"copies": limits.copies, "seconds": limits.seconds, "upload": limits.upload},
+            "version": installed_version(),
+        }
+
+    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=_Picture)
+    async def sample(position: int) -> Response:
+        """One of the samples, as PNG."""
+        if served.samples is None or not 0 <= position < len(served.samples):
+            raise Unknown(f"there is no sample {position}")
+        bytes_ = np.rint(served.samples.image(position) * 255).astype(np.uint8)
+        pixels = bytes_[0] if bytes_.shape[0] == 1 else np.moveaxis(bytes_, 0, -1)
+        target = io.BytesIO()
+        Image.fromarray(pixels).save(target, "PNG")
+        label = int(served.samples.labels[position])
+        return _Picture(target.getvalue(), headers={"X-Label": str(label)})
+
+
+class _Picture(Response):
+    media_type = "image/png"
+
+
+def _add_questions(app: FastAPI, service: Service) -> None:
+    asking = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
+    an_input = body_of_an_input(service.served.shape)
+
+    @app.post("/v1/certify", responses=asking, openapi_extra=an_input)
+    async def certify(request: Request, question: CertifyQuery) -> Response:
+        """A certificate from n copies: that of ``SmoothedClassifier.certify`` with the same seed, as ``to_dict()`` writes it."""
+        with service.device.place():
+            content = await _body(request, service.limits)
+            certifying = await service.certify_job(content, _type_of(request), question, watched=False)
+            await _finished(request, service, certifying.job)
+            return Response(await service.certificate(certifying), media_type="application/json")
+
+    @app.post("/v1/decide", responses=asking, openapi_extra=an_input)
+    async def decide(request: Request, question: DecideQuery) -> Response:
+        """Is the confidence at least so much within the radius? Stops as soon as it knows."""
+        with service.device.place():
+            content = await _body(request, service.limits)
+            job = await service.decide_job(content, _type_of(request), question, watched=False)
+            await _finished(request, service, job)
+            return Response(await service.decision(job), media_type="application/json")
+
+    @app.post(
+        "/v1/certify/stream",
+        responses={**asking, **stream_of()},
+        openapi_extra=an_input,
+        response_class=EventStream,
+        status_code=200,
+    )
+    async def certify_stream(request: Request, question: CertifyQuery) -> EventStream:
+        """The same while one watches: a line of JSON for each event. Alpha is divided among the looks that are planned."""
+        with ExitStack() as stack:
+            stack.enter_context(service.device.place())
+            content = await _body(request, service.limits)
+            certifying = await service.certify_job(content, _type_of(request), question, watched=True)
+            stack.callback(service.forget, certifying.job)
+            events = service.certify_events(certifying, _changes(certifying.job))
+            return EventStream(events, certifying.job, service.limits.seconds, stack.pop_all())
+
+    @app.post(
+        "/v1/decide/stream",
+        responses={**asking, **stream_of()},
+        openapi_extra=an_input,
+        response_class=EventStream,
+        status_code=200,
+    )
+    async def decide_stream(request: Request, question: DecideQuery) -> EventStream:
+        """A decision while one watches; it costs no alpha to look at it."""
+        with ExitStack() as stack:
+            stack.enter_context(service.device.place())
+            content = await _body(request, service.limits)
+            job = await service.decide_job(content, _type_of(request), question, watched=True)
+            stack.callback(service.forget, job)
+            return EventStream(service.decide_events(job, _changes(job)), job, service.limits.seconds, stack.pop_all())
+
+    @app.delete("/v1/requests/{identity}", responses=refusals(401, 403, 404, 422))
+    async def stop(identity: str) -> dict[str, str]:
+        """Stop a request: the device is free after its present round, and a stream ends with its last look's certificate."""
+        if not service.stop(identity):
+            raise Unknown(f"there is no open request {identity[:40]!r}")
+        return {"status": "stopped"}
+
+    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 413, 422, 429), openapi_extra=body_of_a_certificate())
+    async def read(request: Request) -> Response:
+        """A certificate that was exported: its curves, computed again from its counts."""
+        with service.device.place():
+            content = await _body(request, service.limits)
+            certificate = await service.at_desk(partial(read_certificate, content, service.limits))
+            view = await service.at_desk(partial(certificate_view, certificate))
+            return Response(to_json(view), media_type="application/json")
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("holdfast.serve").joinpath("page")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return Response(folder.joinpath("index.html").read_bytes(), media_type="text/html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def part(name: str) -> Response:
+        if name not in _PAGE:
+            raise Unknown(f"the page has no part {name[:40]!r}")
+        return Response(folder.joinpath(name).read_bytes(), media_type=_PAGE[name])
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """All bytes of a body, as long as they are not too many and not too slow."""
+    claimed = request.headers.get("content-length", "0")
+    if claimed.isdecimal() and int(claimed) > limits.upload:
+        raise TooLarge(f"expected at most {limits.upload:,} bytes, got {int(claimed):,}")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.upload_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > limits.upload:
+                    raise TooLarge(f"expected at most {limits.upload:,} bytes, got more")
+                parts.append(part)
+    except TimeoutError as error:
+        raise TooSlow(f"the body did not arrive within {limits.upload_seconds:g} s") from error
+    except ClientDisconnect as error:
+        raise BadRequest("the body ended early") from error
+    return b"".join(parts)
+
+
+def _type_of(request: Request) -> str:
+    return request.headers.get("content-type", "")
+
+
+def _changes(job: Job) -> asyncio.Event:
+    """An event that is set whenever the job has changed."""
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+    job.listen(_in_loop(loop, changed.set))
+    return changed
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> Callable[[], None]:
+    def listener() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+
+    return listener
+
+
+async def _finished(request: Request, service: Service, job: Job) -> None:
+    """Wait until the device is done, the caller is gone, or the time is up; afterwards the device is not asked again."""
+
+    async def over() -> None:
+        changed = _changes(job)
+        while not job.over:
+            await changed.wait()
+            changed.clear()
+
+    waiting = [asyncio.ensure_future(over()), asyncio.ensure_future(gone(request.receive))]
+    try:
+        done, _ = await asyncio.wait(waiting, timeout=service.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            job.stop(OutOfTime(f"not finished within {service.limits.seconds:g} s; ask for fewer copies"))
+        elif waiting[0] not in done:
+            job.stop(Stopped("the caller went away"))
+    finally:
+        for each in waiting:
+            each.cancel()
+        service.forget(job)

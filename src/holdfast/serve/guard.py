@@ -1,0 +1,125 @@
+"""The door: who may ask, from which page, and what every response carries."""
+
+import hashlib
+import hmac
+import ipaddress
+import json
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.serve.metrics import Metrics
+from holdfast.serve.refusals import Forbidden, Refusal, Unauthorized
+
+OPEN_ROUTES = ("/", "/v1/health", "/v1/ready")
+"""Answered without a key; so are the files of the page."""
+
+_PAGE_FILES = "/page/"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Wraps the application: refuses before anything is read, and counts every answer.
+
+    On loopback, a request must name this machine: otherwise a site whose name was made to point here could speak to
+    the service through the visitor's browser (DNS rebinding). Anywhere, a request that a browser sends for another site's
+    page is refused. Where there is a key, all but the page itself and the health checks need it.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, host: str, key: str | None) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._local = is_loopback(host)
+        self._names = {*_NAMES, host, f"[{host}]"}
+        self._key = None if key is None else _digest(key)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then hand on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "other")
+                self._metrics.answered(route, message["status"])
+                given = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *given]}
+            await send(message)
+
+        try:
+            self._check(scope)
+        except Refusal as refusal:
+            await send_refusal(refusal, sending)
+            return
+        await self._app(scope, receive, sending)
+
+    def _check(self, scope: Scope) -> None:
+        headers = _Headers(scope["headers"])
+        host = headers.one("host")
+        if self._local and _name_of(host) not in self._names:
+            raise Forbidden(
+                f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
+            )
+        origin = headers.one("origin")
+        if origin and origin.partition("://")[2] != host:
+            raise Forbidden("a page of another site may not ask this service")
+        if headers.one("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
+            raise Forbidden("a page of another site may not ask this service")
+        path: str = scope["path"]
+        if self._key is None or path in OPEN_ROUTES or path.startswith(_PAGE_FILES):
+            return
+        scheme, _, bearer = headers.one("authorization").partition(" ")
+        given = bearer if scheme.lower() == "bearer" else headers.one("x-api-key")
+        # Digests, so that comparing takes the same time whatever was given.
+        if not hmac.compare_digest(_digest(given), self._key):
+            raise Unauthorized("expected the service's key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
+
+
+class _Headers:
+    """A request's headers; one that comes twice is no header at all."""
+
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self._pairs = list(pairs)
+
+    def one(self, name: str) -> str:
+        found = [value.decode("latin-1") for key, value in self._pairs if key.decode("latin-1").lower() == name]
+        return found[0] if len(found) == 1 else ""
+
+
+async def send_refusal(refusal: Refusal, send: Send) -> None:
+    """The reason as JSON."""
+    body = json.dumps({"error": str(refusal)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _name_of(host: str) -> str:
+    """A host without its port."""
+    return host if host.endswith("]") else host.rsplit(":", 1)[0] if ":" in host else host

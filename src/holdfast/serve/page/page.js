@@ -1,0 +1,411 @@
+// The page: an image, two sliders, and what the service says about them.
+
+import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
+import { ask, asArray, events, Refused, useKey } from "./client.js";
+import { answer, floorDecimals, grouped, sentence, surely, sureness, trimmed } from "./wording.js";
+
+const by = (id) => document.getElementById(id);
+const radius = by("radius"), confidence = by("confidence");
+
+const state = {
+  model: null,
+  input: null, // {body, type}: what is sent
+  view: null, // the last certificate, as the service shows it
+  ghosts: [], // lower bounds of earlier looks
+  decision: null,
+  asked: null, // the question that a decision is about
+  exported: null,
+  running: null, // {abort, id}
+};
+
+const nameOf = (label) => (state.model && state.model.labels[label]) || `class ${label}`;
+const radiusAt = (k) => state.model.sigma * 4 * k / 400;
+const radii = () => (state.view ? state.view.curve.radii : Array.from({ length: 401 }, (_, k) => radiusAt(k)));
+
+// What is shown
+
+function render() {
+  const k = Number(radius.value), threshold = Number(confidence.value) / 100;
+  const shown = trimmed(radii()[k], 4);
+  by("radius-out").textContent = shown;
+  by("confidence-out").textContent = threshold.toFixed(2);
+  radius.setAttribute("aria-valuetext", `radius ${shown}`);
+  confidence.setAttribute("aria-valuetext", `confidence ${threshold.toFixed(2)}`);
+  const note = state.decision ? "only the question was asked: there is no curve" : "";
+  drawCurve(by("chart"), { view: state.view, ghosts: state.ghosts, radii: radii(), k, threshold, note });
+  if (state.view) showCertificate(k, threshold);
+  else if (state.decision) showDecision(k, threshold);
+}
+
+function showCertificate(k, threshold) {
+  const { view } = state;
+  say(sentence(view, k, nameOf(view.predicted)));
+  const found = answer(view, k, threshold);
+  by("answer").textContent = found.text;
+  by("answer").className = found.yes ? "yes" : "no";
+  by("sure").textContent = surely(view, k);
+}
+
+function showDecision(k, threshold) {
+  const { decision, asked } = state;
+  const name = nameOf(decision.predicted), claim = [["strong", trimmed(decision.at_least, 4)], "."];
+  if (decision.certified) say(["Yes: within radius ", ["strong", trimmed(decision.radius, 4)], " nobody can push ", ["em", name], " below ", ...claim]);
+  else say(["Not certified: within radius ", ["strong", trimmed(decision.radius, 4)], " somebody might push ", ["em", name], " below ", ...claim]);
+  by("answer").textContent = decision.reason;
+  by("answer").className = decision.certified ? "yes" : "no";
+  const moved = asked && (asked.k !== k || asked.threshold !== threshold);
+  by("sure").textContent = moved
+    ? "The sliders have moved since: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
+    : decision.certified
+      ? `True with probability at least ${sureness(decision.alpha)}, although the sampling stopped as soon as it knew.`
+      : "Giving up certifies nothing, neither that it can be done nor that it cannot.";
+}
+
+function say(parts) {
+  by("sentence").replaceChildren(...parts.map((part) => {
+    if (typeof part === "string") return part;
+    const node = document.createElement(part[0]);
+    node.textContent = part[1];
+    return node;
+  }));
+}
+
+function badge(kind, text) {
+  by("state").hidden = !text;
+  by("state").className = `badge ${kind}`;
+  by("state").textContent = text;
+}
+
+function trouble(text) {
+  by("problem").hidden = !text;
+  by("problem").textContent = text;
+}
+
+function buttons() {
+  by("go").disabled = !state.input;
+  by("go").textContent = state.view || state.decision ? "Certify again" : "Certify";
+  by("stop").disabled = !state.running;
+  by("export").disabled = !state.exported || Boolean(state.running);
+}
+
+// Sampling
+
+async function sample() {
+  if (!state.input) return;
+  cancel();
+  const running = { abort: new AbortController(), id: null };
+  const k = Number(radius.value), threshold = Number(confidence.value) / 100;
+  const question = document.querySelector("input[name=mode]:checked").value === "question";
+  Object.assign(state, { running, view: null, ghosts: [], decision: null, exported: null, asked: { k, threshold } });
+  const most = by("copies-wanted").value, alpha = by("alpha").value;
+  const path = question
+    ? `/v1/decide/stream?at_least=${threshold}&radius=${radiusAt(k)}&n_max=${most}&alpha=${alpha}`
+    : `/v1/certify/stream?n=${most}&alpha=${alpha}&claims=label&claims=score&sides=both`;
+  trouble("");
+  say([question ? "Sampling until the question is answered …" : "Sampling …"]);
+  for (const id of ["answer", "sure"]) by(id).textContent = "";
+  by("copies").replaceChildren();
+  badge("busy", "sampling");
+  buttons();
+  render();
+  try {
+    for await (const event of events(path, state.input.body, state.input.type, running.abort.signal)) {
+      if (state.running !== running) return;
+      HANDLERS[event.event](event, running);
+    }
+  } catch (error) {
+    if (error.name === "AbortError" || state.running !== running) return;
+    refuse(error);
+  }
+  if (state.running === running) state.running = null;
+  buttons();
+}
+
+const HANDLERS = {
+  accepted(event, running) {
+    running.id = event.id;
+    if (event.input.base64) showPicture(event.input);
+  },
+  chosen(event) {
+    by("copies-words").textContent = `The first noisy copies, each with its score for “${nameOf(event.predicted)}”. Outlined: copies on which another class wins.`;
+  },
+  copies(event) {
+    by("copies").replaceChildren(...event.copies.map((copy, k) => {
+      const holder = document.createElement("div"), picture = document.createElement("canvas");
+      if (copy.pixels.base64) drawPixels(picture, copy.pixels);
+      holder.className = copy.vote ? "" : "against";
+      holder.style.animationDelay = `${40 * k}ms`;
+      holder.append(picture, copy.score.toFixed(2));
+      return holder;
+    }));
+  },
+  progress(event) {
+    by("progress").value = event.n / event.of;
+    by("progress-words").textContent = `${grouped(event.n)} of ${event.evidence === undefined ? "" : "at most "}${grouped(event.of)} copies`;
+    showHistogram(event, false);
+    if (event.evidence !== undefined) {
+      by("answer").textContent = `Evidence so far: ${Math.floor(100 * event.evidence)}% of what an answer takes.`;
+      by("answer").className = "";
+    }
+  },
+  look(event) {
+    if (state.view) state.ghosts.push(state.view.curve.lower);
+    state.view = event;
+    badge("busy", `certified so far: ${grouped(event.n)} copies`);
+    render();
+  },
+  done(event) {
+    finish(event, "certified");
+  },
+  stopped(event) {
+    finish(event, "stopped");
+  },
+};
+
+function finish(event, how) {
+  if (event.certificate) {
+    state.exported = { document: event.certificate, name: "certificate" };
+    if (state.view && state.view.n !== event.view.n) state.ghosts.push(state.view.curve.lower);
+    showView(event.view, how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
+  } else if (event.decision) {
+    state.decision = event.decision;
+    state.exported = { document: event.decision, name: "decision" };
+    badge(event.decision.certified ? "certified" : "", event.decision.certified ? "certified" : "not certified");
+    by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.`;
+    render();
+  } else {
+    badge("", "stopped");
+    say(["Stopped before anything was certified."]);
+  }
+  if (event.error && how !== "certified" && !event.certificate) trouble(event.error);
+  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
+}
+
+function showView(view, words) {
+  state.view = view;
+  badge("certified", words);
+  showHistogram(view, true);
+  by("progress").value = 1;
+  by("progress-words").textContent = `Certified from ${grouped(view.n)} copies.`;
+  render();
+}
+
+function showHistogram(event, finished) {
+  state.histogram = event;
+  drawHistogram(by("histogram"), event.histogram, event.mean);
+  const kind = finished ? "an estimate; the certificate is above" : "an estimate, not a certificate";
+  by("histogram-words").textContent = `Scores of ${grouped(event.n)} copies; the line is their average, ${floorDecimals(event.mean, 3)} (${kind}).`;
+}
+
+function cancel() {
+  if (state.running) state.running.abort.abort();
+  state.running = null;
+}
+
+// Stopping keeps the certificate of the last look; the stream ends with it.
+async function stop() {
+  const { running } = state;
+  if (!running) return;
+  if (!running.id) {
+    cancel();
+    buttons();
+    return;
+  }
+  try {
+    await ask(`/v1/requests/${running.id}`, { method: "DELETE" });
+  } catch (error) {
+    if (error.status !== 404) refuse(error);
+  }
+}
+
+function refuse(error) {
+  badge("", "");
+  if (error instanceof Refused && error.status === 401) {
+    by("key-form").hidden = false;
+    by("key").focus();
+    return;
+  }
+  trouble(error instanceof Refused ? error.message : `The service cannot be reached: ${error.message}`);
+  say(["No answer."]);
+}
+
+// Images
+
+async function take(file) {
+  trouble("");
+  try {
+    if (/\.json$/i.test(file.name) || file.type === "application/json") await readExport(await file.text());
+    else await readImage(file);
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+async function readImage(file) {
+  const [channels, height, width] = state.model.shape;
+  press(null);
+  if (/\.npy$/i.test(file.name)) {
+    use(new Uint8Array(await file.arrayBuffer()), "application/x-npy", `${file.name}: numbers, taken as they are.`);
+    return;
+  }
+  let bitmap;
+  try {
+    bitmap = await createImageBitmap(file);
+  } catch {
+    throw new Refused(400, `${file.name} is not an image that this browser can read. Expected PNG, JPEG, an array (.npy), or an exported certificate (.json).`);
+  }
+  const exact = bitmap.width === width && bitmap.height === height;
+  const context = fit(bitmap, width, height);
+  if (exact && (file.type === "image/png" || file.type === "image/jpeg")) {
+    use(await file.arrayBuffer(), file.type, `${file.name}, as it is: ${width} × ${height} pixels.`);
+    return;
+  }
+  const grey = channels === 1 ? ", in grey" : "";
+  const note = `${file.name} was cut to its middle and resized from ${bitmap.width} × ${bitmap.height} to ${width} × ${height}${grey}. The certificate is about the image as shown here.`;
+  use(asArray(context.getImageData(0, 0, width, height).data, channels, height, width), "application/x-npy", note);
+}
+
+// The middle of an image, on white, at the model's size.
+function fit(bitmap, width, height) {
+  const target = document.createElement("canvas");
+  target.width = width;
+  target.height = height;
+  const context = target.getContext("2d", { willReadFrequently: true });
+  const scale = Math.min(bitmap.width / width, bitmap.height / height);
+  const wide = width * scale, tall = height * scale;
+  context.imageSmoothingQuality = "high";
+  context.fillStyle = "#fff";
+  context.fillRect(0, 0, width, height);
+  context.drawImage(bitmap, (bitmap.width - wide) / 2, (bitmap.height - tall) / 2, wide, tall, 0, 0, width, height);
+  return context;
+}
+
+function use(body, type, note) {
+  state.input = { body, type };
+  by("input-note").textContent = note;
+  buttons();
+  sample();
+}
+
+function showPicture(pixels) {
+  drawPixels(by("picture"), pixels);
+  by("drop").classList.add("filled");
+  by("drop-words").textContent = "Drop another, or press to choose";
+}
+
+function press(button) {
+  for (const each of by("samples").children) each.setAttribute("aria-pressed", each === button);
+}
+
+async function showSamples() {
+  const buttonsMade = Array.from({ length: state.model.samples }, (_, k) => {
+    const button = document.createElement("button"), picture = document.createElement("img");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "false");
+    button.setAttribute("aria-label", `sample ${k + 1}`);
+    picture.alt = "";
+    button.append(picture);
+    return button;
+  });
+  by("samples").replaceChildren(...buttonsMade);
+  await Promise.all(buttonsMade.map(async (button, k) => {
+    const response = await ask(`/v1/samples/${k}`);
+    const content = await response.blob(), label = nameOf(response.headers.get("X-Label"));
+    button.firstChild.src = URL.createObjectURL(content);
+    button.title = label;
+    button.setAttribute("aria-label", `sample ${k + 1}: ${label}`);
+    button.addEventListener("click", async () => {
+      press(button);
+      use(await content.arrayBuffer(), "image/png", `A sample; its label is “${label}”.`);
+    });
+  }));
+}
+
+// Certificates out and in
+
+function save() {
+  const { document: content, name } = state.exported;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(content)], { type: "application/json" }));
+  link.download = `${name}-${nameOf(content.predicted).replace(/[^a-z0-9]+/gi, "-")}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+async function readExport(text) {
+  cancel();
+  let content = {};
+  try {
+    content = JSON.parse(text);
+  } catch { /* the service says what is wrong with it */ }
+  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null, asked: null });
+  by("copies").replaceChildren();
+  by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
+  if (content.format === "decision-1") {
+    finish({ decision: content }, "certified");
+    badge("", "read from a file");
+  } else {
+    const response = await ask("/v1/read", { method: "POST", body: text, headers: { "Content-Type": "application/json" } });
+    const view = await response.json();
+    if (!view.curve) throw new Refused(422, "This certificate claims nothing about the score, which is what this page shows.");
+    state.exported = { document: content, name: "certificate" };
+    showView(view, "read from a file");
+  }
+  by("input-note").textContent = "An exported certificate: its bounds were computed again from its counts.";
+  buttons();
+}
+
+// Wiring
+
+function wire() {
+  for (const slider of [radius, confidence]) slider.addEventListener("input", render);
+  by("go").addEventListener("click", sample);
+  by("stop").addEventListener("click", stop);
+  by("export").addEventListener("click", save);
+  by("drop").addEventListener("click", () => by("file").click());
+  by("file").addEventListener("change", (event) => {
+    if (event.target.files[0]) take(event.target.files[0]);
+    event.target.value = "";
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") stop(); });
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    by("drop").classList.add("over");
+  });
+  document.addEventListener("dragleave", () => by("drop").classList.remove("over"));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    by("drop").classList.remove("over");
+    if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+  });
+  by("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    useKey(by("key").value);
+    by("key-form").hidden = true;
+    begin();
+  });
+  new ResizeObserver(() => {
+    if (!state.model) return;
+    render();
+    if (state.histogram) drawHistogram(by("histogram"), state.histogram.histogram, state.histogram.mean);
+    else drawHistogram(by("histogram"), new Array(50).fill(0), null);
+  }).observe(by("chart"));
+}
+
+async function begin() {
+  try {
+    state.model = await (await ask("/v1/model")).json();
+  } catch (error) {
+    refuse(error);
+    return;
+  }
+  const [channels, height, width] = state.model.shape;
+  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${width} × ${height} pixels${channels === 1 ? " in grey" : ""}, under noise of σ = ${state.model.sigma}.`;
+  by("sigma").textContent = state.model.sigma;
+  drawHistogram(by("histogram"), new Array(50).fill(0), null);
+  render();
+  await showSamples();
+}
+
+wire();
+begin();

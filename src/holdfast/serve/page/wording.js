@@ -1,0 +1,70 @@
+// Numbers and sentences. Lower bounds are cut off, upper bounds are rounded up: the decimal text is what gets cut, as in Python.
+
+export function floorDecimals(value, decimals) {
+  const [whole, part] = digits(value, decimals);
+  return decimals ? `${whole}.${part.slice(0, decimals)}` : whole;
+}
+
+export function ceilDecimals(value, decimals) {
+  const [whole, part] = digits(value, decimals);
+  if (!/[1-9]/.test(part.slice(decimals))) return floorDecimals(value, decimals);
+  const next = (BigInt(whole + part.slice(0, decimals)) + 1n).toString().padStart(decimals + 1, "0");
+  return decimals ? `${next.slice(0, -decimals)}.${next.slice(-decimals)}` : next;
+}
+
+function digits(value, decimals) {
+  // Below a millionth JavaScript writes exponents; no bound shown here is that fine.
+  const text = value > 0 && value < 1e-6 ? `0.${"0".repeat(decimals)}1` : String(Math.max(0, value));
+  const [whole, part = ""] = text.split(".");
+  return [whole, part.padEnd(decimals, "0")];
+}
+
+export function trimmed(value, decimals) {
+  return floorDecimals(value, decimals).replace(/\.?0+$/, "") || "0";
+}
+
+export function grouped(count) {
+  return count.toLocaleString("en-US");
+}
+
+// One minus alpha, as a percentage, exactly.
+export function sureness(alpha) {
+  return `${Number((100 * (1 - alpha)).toPrecision(12))}%`;
+}
+
+// Parts of a sentence: plain strings, ["em", text] and ["strong", text].
+export function sentence(view, k, name) {
+  const radius = trimmed(view.curve.radii[k], 4);
+  const lower = floorDecimals(view.curve.lower[k], 3);
+  if (view.curve.lower[k] <= 0.0005) {
+    return ["Within radius ", ["strong", radius], " nothing is promised: an attacker who may go that far might push ", ["em", name], " to zero."];
+  }
+  const where = k === 0 ? ["At the image itself, ", ["em", name], " is not below "] : ["Within radius ", ["strong", radius], " nobody can push ", ["em", name], " below "];
+  return [...where, ["strong", lower], "."];
+}
+
+export function answer(view, k, threshold) {
+  const asked = threshold.toFixed(2);
+  const curve = view.curve;
+  const reach = curve.radius ? curve.radius[Math.round(threshold * 100) - 1] : reachOf(curve, threshold);
+  if (curve.lower[k] >= threshold) {
+    return { yes: true, text: `Yes: at least ${asked} remains here, and up to radius ${floorDecimals(reach, 3)}.` };
+  }
+  if (curve.lower[0] >= threshold) {
+    return { yes: false, text: `No promise of ${asked} at this radius: it holds up to radius ${floorDecimals(reach, 3)}.` };
+  }
+  return { yes: false, text: `No promise of ${asked} at any radius, not even at the image itself.` };
+}
+
+function reachOf(curve, threshold) {
+  let best = 0;
+  curve.lower.forEach((bound, k) => { if (bound >= threshold) best = curve.radii[k]; });
+  return best;
+}
+
+export function surely(view, k) {
+  const upper = view.curve.upper ? ` Nor can anybody push it above ${ceilDecimals(view.curve.upper[k], 3)}.` : "";
+  const label = view.label_radius > 0 ? ` The label itself (the majority vote) cannot change within radius ${floorDecimals(view.label_radius, 3)}.` : "";
+  const looks = view.share < 1 ? ", together with every other look" : "";
+  return `True with probability at least ${sureness(view.alpha)}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
+}

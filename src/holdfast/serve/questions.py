@@ -1,0 +1,75 @@
+"""What callers may ask: the question is in the query, the input is the body."""
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.errors import InvalidArgument
+from holdfast.noise import check_seed
+from holdfast.serve.limits import Limits
+from holdfast.serve.refusals import Forbidden
+
+Seed = Annotated[
+    str | None,
+    Field(
+        pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
+        description="For a replay. By default secret: fresh from the operating system, and recorded on the certificate. "
+        "A certificate whose caller chose the seed convinces nobody but that caller.",
+    ),
+]
+Alpha = Annotated[float, Field(ge=1e-12, le=0.5, description="Total failure probability of the answer.")]
+N0 = Annotated[int, Field(ge=1, le=100_000, description="Other noisy copies, to choose the class.")]
+Index = Annotated[int, Field(ge=0, lt=2**31, description="Keys the noise together with the seed.")]
+_MOST = 2**40
+_USUAL = 100_000
+_BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
+
+
+class _Asked(BaseModel):
+    """What every question has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    alpha: Alpha = 1e-3
+    n0: N0 = 100
+    seed: Seed = None
+    index: Index = 0
+
+    def known_seed(self, limits: Limits) -> int:
+        """The caller's, if that is allowed, or a secret one."""
+        if self.seed is not None and not limits.replays:
+            raise Forbidden("this service draws all seeds itself (it was started with --no-replays); leave seed out")
+        return check_seed(None if self.seed is None else int(self.seed, 0))
+
+
+class CertifyQuestion(_Asked):
+    """A certificate: bounds for every radius at once."""
+
+    n: Annotated[int | None, Field(ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")] = None
+    claims: Annotated[
+        list[Literal["label", "score", "margin"]],
+        Field(min_length=1, max_length=3, description="What alpha is spent on, in equal shares."),
+    ] = ["label", "score", "margin"]
+    sides: Annotated[Literal["lower", "both"], Field(description="'both' adds upper bounds.")] = "lower"
+
+
+class DecideQuestion(_Asked):
+    """One question, answered with as few copies as it takes."""
+
+    at_least: Annotated[float, Field(ge=-1, le=1, description="The confidence asked for.")]
+    radius: Annotated[float, Field(ge=0, le=1e6, description="The radius within which it must hold.")]
+    measure: Annotated[Literal["score", "margin"], Field(description="Of the predicted class.")] = "score"
+    n_max: Annotated[int | None, Field(ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")] = None
+
+
+def copies_of(name: str, asked: int | None, limits: Limits) -> int:
+    """As many copies as were asked for, if one caller may have them."""
+    copies = min(_USUAL, limits.copies) if asked is None else asked
+    if copies > limits.copies:
+        raise InvalidArgument(f"{name} must be at most {limits.copies:,} on this service, got {copies:,}")
+    return copies
+
+
+CertifyQuery = Annotated[CertifyQuestion, Query()]
+DecideQuery = Annotated[DecideQuestion, Query()]

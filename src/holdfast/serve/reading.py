@@ -1,0 +1,56 @@
+"""Certificates that come back: read again from their counts, after a look at every size in them."""
+
+import json
+import math
+from typing import Any
+
+from holdfast.certificate import Certificate
+from holdfast.errors import HoldfastError
+from holdfast.grid import DEFAULT_BINS
+from holdfast.serve.limits import Limits
+from holdfast.serve.refusals import BadRequest, Unacceptable
+
+_METHODS = ("cdf-berk-jones", "cdf-dkw", "naive-hoeffding")
+_SUPPORTS = {"score": [0.0, 1.0], "margin": [-1.0, 1.0]}
+
+
+def read_certificate(content: bytes, limits: Limits) -> Certificate:
+    """A certificate from the JSON of ``to_dict()``. Its summary is not believed: bounds are computed from the counts.
+
+    That they were counted from the network's answers is the file's own word: this proves nothing to a third person.
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not readable JSON: {str(error)[:200]}") from error
+    try:
+        _check_sizes(found, limits)
+        certificate = Certificate.from_dict(found)
+        if not (1e-6 <= certificate.sigma <= 1e6) or certificate.alpha < 1e-12:
+            raise Unacceptable("expected a sigma in [1e-6, 1e6] and an alpha of at least 1e-12")
+        certificate.to_dict()
+        return certificate
+    except Unacceptable:
+        raise
+    except (HoldfastError, ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unacceptable(f"not a certificate: {str(error)[:300]}") from error
+
+
+def _check_sizes(found: Any, limits: Limits) -> None:
+    """Refuse what would take long or much memory, before anything is made of it."""
+    if found["method"] not in _METHODS:
+        raise Unacceptable(f"expected a method among {', '.join(_METHODS)}, got {str(found['method'])[:80]!r}")
+    for measure, support in _SUPPORTS.items():
+        counts = found["evidence"][measure]
+        if not isinstance(counts["bins"], int) or not 2 <= counts["bins"] <= DEFAULT_BINS:
+            raise Unacceptable(f"expected 2 to {DEFAULT_BINS} bins, got {str(counts['bins'])[:40]}")
+        if [float(each) for each in counts["support"]] != support:
+            raise Unacceptable(f"expected the support {support} of a {measure}")
+        if not all(type(each) is int for key in ("occupied", "counts") for each in counts[key]):
+            raise Unacceptable("expected whole numbers as counts")
+        if len(set(counts["occupied"])) != len(counts["counts"]) or len(counts["occupied"]) != len(counts["counts"]):
+            raise Unacceptable("expected one count for each occupied counter")
+        if not 0 < math.fsum(counts["counts"]) <= limits.copies or min(counts["counts"]) < 0:
+            raise Unacceptable(f"expected at most {limits.copies:,} copies, counted by numbers that are not negative")
+        if float(counts["sigma"]) != float(found["evidence"]["score"]["sigma"]):
+            raise Unacceptable("expected one sigma for all scores")

@@ -1,0 +1,73 @@
+"""The parts of the OpenAPI document that cannot be read off the functions: raw bodies, refusals, streams."""
+
+from collections.abc import Sequence
+from typing import Any
+
+_MEANINGS = {
+    400: "The body is not what its type says it is.",
+    401: "No key, or another one.",
+    403: "Asked by a page of another site, or switched off by the operator.",
+    404: "There is nothing of that name.",
+    408: "The body did not arrive in time.",
+    409: "The request was stopped.",
+    413: "More bytes than are taken.",
+    415: "A type that is not read here.",
+    422: "Well formed, but not a question or an input for this model.",
+    429: "The queue is full; Retry-After says when to try again.",
+    503: "Not finished within the time a request may take.",
+}
+_PROBLEM = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These refusals, all of one form."""
+    return {
+        status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _PROBLEM}}}
+        for status in statuses
+    }
+
+
+def stream_of() -> dict[int | str, dict[str, Any]]:
+    """A stream of JSON lines."""
+    said = "One JSON object a line; each has an 'event': accepted, chosen, copies, progress, look, done or stopped."
+    return {200: {"description": said, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
+
+
+def body_of_an_input(shape: Sequence[int]) -> dict[str, Any]:
+    """An input, as JSON, as an image file, or as an array file."""
+    nested: dict[str, Any] = {"type": "number", "minimum": -0.5, "maximum": 1.5}
+    for length in reversed(shape):
+        nested = {"type": "array", "minItems": length, "maxItems": length, "items": nested}
+    as_json = {
+        "schema": {
+            "type": "object",
+            "required": ["input"],
+            "properties": {"input": nested},
+            "additionalProperties": False,
+        }
+    }
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content = {
+        "application/json": as_json,
+        "image/png": binary,
+        "image/jpeg": binary,
+        "application/x-npy": binary,
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def with_limit(document: dict[str, Any], copies: int) -> dict[str, Any]:
+    """The document with the operator's limit in the place of the largest number there is."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] in ("n", "n_max"):
+                    for choice in parameter["schema"].get("anyOf", ()):
+                        if choice["type"] == "integer":
+                            choice["maximum"] = copies
+    return document
+
+
+def body_of_a_certificate() -> dict[str, Any]:
+    """What ``to_dict()`` writes."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}

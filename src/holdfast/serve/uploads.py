@@ -1,0 +1,176 @@
+"""From the bytes of a stranger to an input: nothing in them is trusted, and nothing large is made before it is checked."""
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.serve.refusals import BadRequest, Unacceptable, UnknownType
+
+Array = NDArray[np.float32] | NDArray[np.float64]
+
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 4_096
+_HEADER = re.compile(
+    rb"\s*\{\s*'descr'\s*:\s*'([<>|=]?[a-zA-Z][0-9]{0,3})'\s*,\s*'fortran_order'\s*:\s*(True|False)\s*,"
+    rb"\s*'shape'\s*:\s*\(((?:\s*[0-9]{1,18}\s*,)*(?:\s*[0-9]{1,18})?\s*)\)\s*,?\s*\}\s*"
+)
+_GREY = ("1", "L")
+_OPAQUE = 255
+
+
+def read_input(content: bytes, content_type: str, shape: Sequence[int]) -> Array:
+    """The input in a body of this type; pixels of image files become numbers in [0, 1]."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in _READERS:
+        raise UnknownType(f"expected a body of type {', '.join(_READERS)}, got {content_type[:80]!r}")
+    if not content:
+        raise BadRequest(f"expected an input of shape {_words(shape)} in the body, got nothing")
+    return _READERS[kind](content, tuple(shape))
+
+
+def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
+    """``{"input": [[...]]}``, nested as deep as the shape says."""
+
+    def refuse(word: str) -> NoReturn:
+        raise BadRequest(f"expected finite numbers, got {word}")
+
+    try:
+        found = json.loads(content, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not readable JSON: {str(error)[:200]}") from error
+    if not isinstance(found, dict) or set(found) != {"input"}:
+        got = f"an object with {sorted(found)[:5]}" if isinstance(found, dict) else f"a {type(found).__name__}"
+        raise Unacceptable(f'expected {{"input": nested lists of shape {_words(shape)}}}, got {got}'[:400])
+    try:
+        numbers = np.fromiter(_numbers(found["input"], shape, shape), dtype=np.float64, count=math.prod(shape))
+    except OverflowError as error:
+        raise Unacceptable("expected numbers that fit a float, got a larger one") from error
+    return numbers.reshape(shape)
+
+
+def _numbers(found: Any, rest: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[float]:
+    if not rest:
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise Unacceptable(
+                f"expected numbers nested in lists of shape {_words(shape)}, got a {type(found).__name__} among them"
+            )
+        yield float(found)
+        return
+    if not isinstance(found, list) or len(found) != rest[0]:
+        got = f"{len(found)}" if isinstance(found, list) else f"a {type(found).__name__}"
+        raise Unacceptable(f"expected lists of shape {_words(shape)}: where {rest[0]} entries belong there is {got}")
+    for each in found:
+        yield from _numbers(each, rest[1:], shape)
+
+
+def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
+    """An array file, read by its header alone: no pickles, no sizes but the expected one."""
+    if not content.startswith(_MAGIC) or len(content) < 10:
+        raise BadRequest("the body is not an NPY file: it does not start with \\x93NUMPY")
+    major = content[6]
+    if major not in (1, 2, 3):
+        raise BadRequest(f"expected an NPY file of version 1, 2 or 3, got {major}")
+    width = 2 if major == 1 else 4
+    start = 8 + width
+    length = int.from_bytes(content[8:start], "little")
+    if length > _LONGEST_HEADER or start + length > len(content):
+        raise BadRequest(
+            f"the NPY header claims {length:,} bytes; expected at most {_LONGEST_HEADER:,}, all of them there"
+        )
+    dtype, fortran, found = _npy_header(content[start : start + length])
+    if dtype.kind != "f" or dtype.itemsize not in (2, 4, 8):
+        raise Unacceptable(f"expected floating-point numbers, got {dtype}; for an image of bytes send x / 255")
+    if found != shape:
+        raise Unacceptable(f"expected an array of shape {_words(shape)}, got {_words(found)}")
+    data = content[start + length :]
+    if len(data) != math.prod(shape) * dtype.itemsize:
+        raise BadRequest(
+            f"an array of shape {_words(shape)} and type {dtype} has {math.prod(shape) * dtype.itemsize:,} bytes, got {len(data):,}"
+        )
+    numbers = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.itemsize == 8:
+        return np.ascontiguousarray(numbers).astype(np.float64)
+    return np.ascontiguousarray(numbers).astype(np.float32)
+
+
+def _npy_header(text: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
+    """The three entries of an NPY header, as NumPy writes them; it is never evaluated."""
+    found = _HEADER.fullmatch(text)
+    if found is None:
+        raise BadRequest(
+            f"the NPY header is not readable: expected {{'descr': '<f4', 'fortran_order': False, 'shape': (1, 28, 28), }} "
+            f"or the like, got {text[:80]!r}"
+        )
+    descr, fortran, shape = (part.decode("ascii") for part in found.groups())
+    try:
+        dtype: np.dtype[Any] = np.dtype(descr)
+    except TypeError as error:
+        raise Unacceptable(f"expected floating-point numbers, got the type {descr!r}") from error
+    return dtype, fortran == "True", tuple(int(each) for each in shape.split(",") if each.strip())
+
+
+def _read_png(content: bytes, shape: tuple[int, ...]) -> Array:
+    return _read_image(content, "PNG", shape)
+
+
+def _read_jpeg(content: bytes, shape: tuple[int, ...]) -> Array:
+    return _read_image(content, "JPEG", shape)
+
+
+def _read_image(content: bytes, kind: str, shape: tuple[int, ...]) -> Array:
+    """Decoded only if its header gives the very size that is expected: a small file cannot become a large image."""
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        raise UnknownType(f"this model takes inputs of shape {_words(shape)}, not images; send NPY or JSON")
+    channels, height, width = shape
+    try:
+        with Image.open(io.BytesIO(content), formats=(kind,)) as file:
+            if file.size != (width, height):
+                raise Unacceptable(
+                    f"expected an image of {width} x {height} pixels, got {file.size[0]} x {file.size[1]}; "
+                    f"resize it first: the certificate is about the pixels that the model sees"
+                )
+            pixels = _as_channels(file, channels)
+    except Unacceptable:
+        raise
+    except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
+        raise BadRequest(
+            f"the body is not a readable {kind} image: {type(error).__name__} {str(error)[:160]}"
+        ) from error
+    bytes_ = np.asarray(pixels, dtype=np.uint8).reshape(height, width, channels)
+    return np.ascontiguousarray(np.moveaxis(bytes_, -1, 0), dtype=np.float32) / np.float32(255.0)
+
+
+def _as_channels(file: Image.Image, channels: int) -> Image.Image:
+    """Grey or colour, as the model has it; 16 bits and transparency have no one meaning, and are refused."""
+    file.load()
+    if file.mode == "P":
+        opaque = file.convert("RGBA")
+    elif file.mode in ("LA", "PA", "RGBA", "RGB", "CMYK", *_GREY):
+        opaque = file
+    else:
+        raise Unacceptable(f"expected 8 bits per channel, got mode {file.mode}; send the numbers in [0, 1] as NPY")
+    if opaque.mode in ("LA", "PA", "RGBA") and opaque.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
+        raise Unacceptable("expected an opaque image, got one with transparent pixels; put it on a background first")
+    # Without the detour over RGB the alpha channel of a grey image would be kept.
+    grey = opaque.convert("RGB") if opaque.mode not in _GREY else opaque
+    return grey.convert("L" if channels == 1 else "RGB")
+
+
+def _words(shape: Sequence[int]) -> str:
+    return "(" + ", ".join(str(each) for each in shape)[:200] + ")"
+
+
+_READERS: dict[str, Callable[[bytes, tuple[int, ...]], Array]] = {
+    "application/json": _read_json,
+    "image/png": _read_png,
+    "image/jpeg": _read_jpeg,
+    "application/x-npy": _read_npy,
+}
+INPUT_TYPES = tuple(_READERS)

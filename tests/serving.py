@@ -1,0 +1,95 @@
+"""A service on a free port of this machine, for tests: the real server, in a thread."""
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import numpy as np
+import uvicorn
+from numpy.typing import NDArray
+from torch import nn
+
+import holdfast as hf
+from holdfast.serve.app import create_app
+from holdfast.serve.limits import Limits
+from holdfast.serve.server import listen
+from holdfast.serve.service import Served, Service
+from networks import small_net
+
+SIGMA = 0.3
+SHAPE = (1, 6, 6)
+NPY = "application/x-npy"
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where it listens, and what is behind it."""
+
+    url: str
+    service: Service
+    client: httpx.Client
+
+    def certify(self, x: NDArray[np.float32], query: str = "") -> httpx.Response:
+        """Ask with an array file."""
+        return self.client.post(f"/v1/certify?{query}", content=npy(x), headers={"Content-Type": NPY})
+
+    def decide(self, x: NDArray[np.float32], query: str) -> httpx.Response:
+        """Ask with an array file."""
+        return self.client.post(f"/v1/decide?{query}", content=npy(x), headers={"Content-Type": NPY})
+
+    def idle(self, within: float = 10.0) -> bool:
+        """Whether every place is free again within some seconds."""
+        until = time.monotonic() + within
+        while self.service.device.taken and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.service.device.taken == 0
+
+
+def npy(x: NDArray[np.generic]) -> bytes:
+    """An array file."""
+    target = io.BytesIO()
+    np.save(target, x, allow_pickle=False)
+    return target.getvalue()
+
+
+def small_served(net: nn.Module | None = None) -> Served:
+    """A small network for (1, 6, 6) images."""
+    return Served(hf.SmoothedClassifier(net or small_net(), SIGMA, inputs="images", compile=False), SHAPE)
+
+
+@contextmanager
+def running(
+    served: Served | None = None, *, limits: Limits | None = None, key: str | None = None, host: str = "127.0.0.1"
+) -> Iterator[Running]:
+    """Serve in a thread until the block is left; then everything must end."""
+    service = Service(served or small_served(), limits or Limits())
+    taken = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    config = uvicorn.Config(
+        create_app(service, host=host, key=key),
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        timeout_graceful_shutdown=3,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    thread.start()
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    with httpx.Client(base_url=url, timeout=60.0, headers=headers) as client:
+        for _ in range(500):
+            if server.started:
+                break
+            time.sleep(0.01)
+        try:
+            yield Running(url, service, client)
+        finally:
+            server.should_exit = True
+            thread.join(15)
+            taken.close()
+            assert not thread.is_alive()
+            assert not service.device.alive

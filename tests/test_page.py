@@ -1,0 +1,242 @@
+"""The page in a real browser: what it says is what the library says."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import holdfast as hf
+from holdfast.rounding import ceil_decimals, floor_decimals
+from holdfast.serve.limits import Limits
+from holdfast.serve.service import Served
+from holdfast.zoo.datasets.embedded import load_fashion_mnist
+from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
+from serving import Running, npy, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+DATA = load_fashion_mnist()
+KEY = "a-key-that-nobody-guesses"
+
+
+def embedded() -> Served:
+    smoothed = hf.SmoothedClassifier(load_embedded_model().net, EMBEDDED_SIGMA, inputs="images", compile=False)
+    return Served(smoothed, (1, 28, 28), "fashion-mnist", DATA.label_names, DATA.every(25, 20))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Running]:
+    with running(embedded(), limits=Limits()) as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium: "Browser", served: Running) -> "Iterator[Page]":
+    """The page with its samples, and nothing on the console when the test is over."""
+    complaints: list[str] = []
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+    found = context.new_page()
+    found.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.goto(served.url)
+    found.wait_for_selector("#samples button:last-child img[src]")
+    found.select_option("#copies-wanted", "10000")
+    yield found
+    context.close()
+    assert complaints == []
+
+
+def drop(page: "Page", path: Path) -> None:
+    """Drop a file on the page, as a hand would."""
+    content = list(path.read_bytes())
+    transfer = page.evaluate_handle(
+        """([bytes, name, type]) => {
+            const carried = new DataTransfer();
+            carried.items.add(new File([new Uint8Array(bytes)], name, { type }));
+            return carried;
+        }""",
+        [content, path.name, {".png": "image/png", ".json": "application/json"}.get(path.suffix, "")],
+    )
+    page.dispatch_event("#drop", "drop", {"dataTransfer": transfer})
+
+
+def slide(page: "Page", name: str, value: int) -> None:
+    """Move a slider with the keyboard, from its left end."""
+    page.focus(f"#{name}")
+    page.keyboard.press("Home")
+    least = int(page.get_attribute(f"#{name}", "min") or 0)
+    jumps, steps = divmod(value - least, 40) if name == "radius" else (0, value - least)
+    for _ in range(jumps):
+        page.keyboard.press("PageUp")
+    for _ in range(steps):
+        page.keyboard.press("ArrowRight")
+    assert page.input_value(f"#{name}") == str(value)
+
+
+def certified(page: "Page", words: str = "certified") -> None:
+    page.wait_for_selector(f'#state.certified:text-is("{words}")', timeout=60_000)
+
+
+def exported(page: "Page", folder: Path) -> tuple[Path, dict[str, Any]]:
+    with page.expect_download() as download:
+        page.click("#export")
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path, json.loads(path.read_text())
+
+
+def sample_png(folder: Path, position: int) -> Path:
+    path = folder / "image.png"
+    Image.fromarray(DATA.images[position][0]).save(path)
+    return path
+
+
+def test_drop_an_image_move_both_sliders_read_the_verdict_export_and_read_it_again(
+    page: "Page", served: Running, tmp_path: Path
+) -> None:
+    drop(page, sample_png(tmp_path, 0))
+    certified(page)
+    path, document = exported(page, tmp_path)
+    cert = hf.Certificate.from_dict(document)
+    assert (cert.n, cert.alpha, cert.share, document["seeded_by"]) == (10_000, 1e-3, 0.5, "service")
+    alone = embedded().smoothed.certify(
+        DATA.image(0), n=10_000, alpha=5e-4, claims=("label", "score"), sides="both", seed=cert.seed
+    )
+    name = DATA.label_names[cert.predicted]
+
+    def check(k: int, threshold: float) -> None:
+        radius = EMBEDDED_SIGMA * 4 * k / 400
+        assert cert.score.lower(radius) == alone.score.lower(radius)
+        lower, upper = floor_decimals(alone.score.lower(radius), 3), ceil_decimals(alone.score.upper(radius), 3)
+        assert page.inner_text("#sentence") == f"Within radius {radius:g} nobody can push {name} below {lower}."
+        assert f"above {upper}." in page.inner_text("#sure")
+        assert "99.9%" in page.inner_text("#sure")
+        reach = floor_decimals(alone.score.radius(at_least=threshold), 3)
+        said = page.inner_text("#answer")
+        assert said.startswith("Yes: at least" if alone.score.lower(radius) >= threshold else "No promise of")
+        assert f"up to radius {reach}." in said
+
+    check(100, 0.8)
+    slide(page, "radius", 137)
+    check(137, 0.8)
+    slide(page, "confidence", 55)
+    check(137, 0.55)
+    slide(page, "radius", 300)
+    check(300, 0.55)
+    shown = page.inner_text("#verdict")
+
+    page.reload()
+    page.wait_for_selector("#samples button:last-child img[src]")
+    slide(page, "radius", 300)
+    slide(page, "confidence", 55)
+    drop(page, path)
+    certified(page, "read from a file")
+    assert page.inner_text("#verdict") == shown
+    assert exported(page, tmp_path)[1] == document
+
+
+def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_asked_is_answered(
+    page: "Page", served: Running, tmp_path: Path
+) -> None:
+    page.check("input[value=question]")
+    page.focus("#samples button:nth-child(1)")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#export:enabled", timeout=60_000)
+    _, decision = exported(page, tmp_path)
+    expected = embedded().smoothed.decide(
+        DATA.image(0), at_least=0.8, radius=0.25, alpha=1e-3, n_max=10_000, seed=int(decision["seed"], 16)
+    )
+    assert (decision["certified"], decision["samples"]) == (expected.certified, expected.samples)
+    assert page.inner_text("#answer") == expected.reason
+    assert expected.samples < 10_000
+    slide(page, "confidence", 60)
+    assert "sliders have moved" in page.inner_text("#sure")
+
+
+def test_an_image_of_another_size_is_resized_and_said_to_be(page: "Page", tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    Image.fromarray(DATA.images[3][0]).resize((280, 200)).convert("RGB").save(path)
+    page.set_input_files("#file", path)
+    certified(page)
+    note = page.inner_text("#input-note")
+    assert re.search("resized from 280 . 200 to 28 . 28, in grey", note)
+    hf.Certificate.from_dict(exported(page, tmp_path)[1])
+
+
+def test_an_array_is_taken_and_a_wrong_file_is_refused_in_words(page: "Page", tmp_path: Path) -> None:
+    good, text = tmp_path / "good.npy", tmp_path / "words.txt"
+    good.write_bytes(npy(DATA.image(5)))
+    page.set_input_files("#file", good)
+    certified(page)
+    text.write_text("hello")
+    drop(page, text)
+    page.wait_for_selector("#problem:visible")
+    assert "not an image that this browser can read" in page.inner_text("#problem")
+
+
+def test_stop_keeps_the_last_look(chromium: "Browser", tmp_path: Path) -> None:
+    """A million copies would take long; Escape ends them, and what was certified on the way can be kept."""
+    with running(embedded()) as found:
+        context = chromium.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+        page = context.new_page()
+        page.goto(found.url)
+        page.wait_for_selector("#samples button:last-child img[src]")
+        page.click("#samples button:nth-child(4)")
+        page.wait_for_selector('#state:has-text("certified so far")')
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#export:enabled")
+        cert = hf.Certificate.from_dict(exported(page, tmp_path)[1])
+        assert cert.alpha == 1e-3
+        assert cert.share < 0.5 or cert.n == 100_000
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390
+        assert found.idle()
+        context.close()
+
+
+def test_a_key_is_asked_for_and_used(chromium: "Browser") -> None:
+    with running(embedded(), key=KEY) as found:
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(found.url)
+        page.fill("#key", KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#samples button:last-child img[src]")
+        page.goto(f"{found.url}/#key={KEY}")
+        page.reload()
+        page.goto("about:blank")
+        page.goto(f"{found.url}/#key={KEY}")
+        page.wait_for_selector("#samples button:last-child img[src]")
+        assert KEY not in page.url
+        context.close()
+
+
+def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
+    generator = np.random.default_rng(0)
+    values = [
+        0.0,
+        1.0,
+        0.5,
+        0.1,
+        0.29,
+        0.3,
+        1e-9,
+        2.5e-7,
+        0.9999999,
+        0.8300000000000001,
+        *generator.random(300).tolist(),
+    ]
+    found = page.evaluate(
+        """async (values) => {
+            const wording = await import("/page/wording.js");
+            return values.map((value) => [wording.floorDecimals(value, 3), wording.ceilDecimals(value, 3)]);
+        }""",
+        values,
+    )
+    assert found == [[floor_decimals(value, 3), ceil_decimals(value, 3)] for value in values]
