@@ -166,8 +166,8 @@ class Triage:
             f"Accept from confidence {shortest(row.threshold)} on: at most {shortest(self.epsilon)} of what is accepted is wrong, "
             f"{promise} {sure}. Of {self.inputs} inputs {row.could_be_wrong} could be accepted and wrong, {row.surely_right} are "
             f"surely accepted. At least {floor_decimals(row.coverage, 3)} of all are accepted under any attack (a statement of its "
-            f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without "
-            f"one, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
+            f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without an "
+            f"attack, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
         )
 
     def figure(self) -> "Figure":
