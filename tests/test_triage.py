@@ -20,7 +20,7 @@ from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.triage import Reach, Rule
-from holdfast.triage.choose import GRID, certified_among, tally
+from holdfast.triage.choose import certified_among, tally
 from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
@@ -139,14 +139,14 @@ def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
 
 
 def test_no_level_is_left_with_thresholds_that_so_few_copies_could_never_reach() -> None:
-    # From 180 copies nothing is accepted at 0.98 or 0.961: a fifth of delta would be lost on each.
-    rules = [Rule(threshold, 180, 100, 0.001) for threshold in GRID]
-    assert not rules[0].possible
-    spare = [Tally(95, 0, 95 if rule.possible else 0, rule.alpha, rule.missed) for rule in rules]
-    levels = [each.error_bound(0.05 / 5) for each in spare]
-    best = min(levels) + 1e-9
-    assert any(certified_among(spare, best, 0.05))
-    assert starting_levels([rule.possible for rule in rules], 0.05)[0] == 0
+    # From 180 copies nothing is accepted at 0.98: half of delta would be lost on it.
+    rules = [Rule(threshold, 180, 100, 0.001) for threshold in (0.98, 0.8)]
+    assert [rule.possible for rule in rules] == [False, True]
+    first, second = (Tally(200, k, 190 * k, rule.alpha, rule.missed) for k, rule in enumerate(rules))
+    epsilon = (second.error_bound(0.05) + second.error_bound(0.025)) / 2
+    assert certified_among([first, second], epsilon, 0.05) == [False, True]
+    # Which ones are able is told by numbers alone, never by how the inputs turned out.
+    assert certified_among([replace(second, surely_right=0), second], epsilon, 0.05) == [False, False]
 
 
 def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
