@@ -434,6 +434,9 @@ def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.C
     assert "not complete" in capsys.readouterr().err
     with pytest.raises(hf.RunError, match="not complete"):
         hf.Run.open(unfinished).labelled()
+    few = stored(tmp_path / "few", people)  # refused later than what it is to be applied to
+    assert holdfast(["triage", str(few), "--radius", "0.1", "--apply", str(unfinished)]) == hf.RunError.exit_code
+    assert "not complete" in capsys.readouterr().err
     part_lost = stored(tmp_path / "lost", people, inputs=21)
     with pytest.raises(hf.RunError, match="holds 20 certificates of 21 inputs"):
         hf.Run.open(part_lost).labelled()
@@ -441,7 +444,6 @@ def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.C
     trained_on = stored(tmp_path / "trained", people, **seen)
     with pytest.raises(hf.RunError, match="trained on"):
         hf.Run.open(trained_on).labelled()
-    few = stored(tmp_path / "few", people)
     assert holdfast(["triage", str(few), "--radius", "0.1"]) == hf.InvalidInput.exit_code
     assert "too few" in capsys.readouterr().err
     log = tmp_path / "log.tsv"

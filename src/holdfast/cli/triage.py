@@ -14,6 +14,7 @@ from holdfast.cli.parsing import choice, numbers
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
     from holdfast.triage import Row, Triage
+    from holdfast.triage.reach import Labelled
 
 _SHOWN = 12
 
@@ -51,7 +52,7 @@ def triage(
         raise RunError(f"{out} must be a new file in a folder that exists")
     opened = Run.open(run)
     labelled = opened.labelled()
-    applied = None if apply is None else _of_one_network(Run.open(apply), opened)
+    applied = None if apply is None else _of_one_network(Run.open(apply), opened).labelled()
     if was_cut(opened.config):
         _note(
             f"{run} was certified with --max: its inputs are the first of the dataset, in a folder of images those of the first "
@@ -104,9 +105,9 @@ def _note(text: str) -> None:
     Console(stderr=True, highlight=False).print(f"note: {text}", style="yellow", soft_wrap=True)
 
 
-def _decisions(found: "Triage", run: "Run") -> dict[str, Any]:
+def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
     """What the rule says about each input of a run, as it is there."""
-    verdicts = [(found.decide(certificate), label) for certificate, label in run.labelled()]
+    verdicts = [(found.decide(certificate), label) for certificate, label in labelled]
     accepted = [(verdict, label) for verdict, label in verdicts if verdict.accepted]
     return {
         "inputs": len(verdicts),
