@@ -38,3 +38,9 @@ def test_the_example_runs_from_pictures_to_a_table(tmp_path: Path, capsys: pytes
     assert "holdfast train" in made
     main(asked)  # nothing is made twice
     assert "holdfast train" not in capsys.readouterr().out
+    for option, other in (("--n", "251"), ("--epochs", "24")):
+        with pytest.raises(SystemExit, match="other data, weights or options"):
+            main([*asked, option, other])
+    np.savez(data, **{**arrays, "val_images": arrays["val_images"][::-1]})
+    with pytest.raises(SystemExit, match="clean-val was made from other data"):
+        main(asked)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.triage import Reach, Rule
-from holdfast.triage.choose import tally
+from holdfast.triage.choose import certified_among, tally
 from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
@@ -27,6 +28,7 @@ from holdfast.triage.sequence import fallback, starting_levels
 from holdfast.triage.tally import Tally
 
 SIGMA = 0.5
+_INDICES = itertools.count()
 
 
 def certificate(
@@ -40,7 +42,7 @@ def certificate(
         hf.ScoreSamples(scores, sigma=SIGMA).histogram(),
         hf.ScoreSamples(leads, support=(-1.0, 1.0), sigma=SIGMA).histogram(),
     )
-    made = hf.Provenance(1, 0, "none", "net", "cpu", "float32", "0", seconds=0.0)
+    made = hf.Provenance(1, next(_INDICES), "none", "net", "cpu", "float32", "0", seconds=0.0)
     return hf.Certificate(predicted, n0, 0.001, ("score",), "lower", hf.CDF(), evidence, made)
 
 
@@ -129,8 +131,22 @@ def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
     assert fallback([0.01, 0.0, 0.0, 0.02, 0.0, 0.01], passes) == [True, True, False, True, True, True]
     assert tested == [(0, 0.01), (1, 0.01), (2, 0.01), (3, 0.02), (4, 0.02), (5, 0.03)]
     for count in (1, 3, 40, 41):
-        assert sum(starting_levels(count, 0.1)) == pytest.approx(0.1)
-        assert starting_levels(count, 0.1)[0] > 0
+        levels = starting_levels([False, False] + [True] * count + [False], 0.1)
+        assert sum(levels) == pytest.approx(0.1)
+        assert levels[2] > 0
+        assert levels[0] == levels[1] == levels[-1] == 0
+    assert starting_levels([False, False], 0.1) == [0.0, 0.0]
+
+
+def test_no_level_is_left_with_thresholds_that_so_few_copies_could_never_reach() -> None:
+    # From 180 copies nothing is accepted at 0.98: half of delta would be lost on it.
+    rules = [Rule(threshold, 180, 100, 0.001) for threshold in (0.98, 0.8)]
+    assert [rule.possible for rule in rules] == [False, True]
+    first, second = (Tally(200, k, 190 * k, rule.alpha, rule.missed) for k, rule in enumerate(rules))
+    epsilon = (second.error_bound(0.05) + second.error_bound(0.025)) / 2
+    assert certified_among([first, second], epsilon, 0.05) == [False, True]
+    # Which ones are able is told by numbers alone, never by how the inputs turned out.
+    assert certified_among([replace(second, surely_right=0), second], epsilon, 0.05) == [False, False]
 
 
 def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
@@ -230,6 +246,9 @@ def test_choosing_deciding_and_reading_back() -> None:
     assert all((each.confidence >= triage.threshold) == each.accepted for each in verdicts)
     with pytest.raises(hf.InvalidInput, match="certify with n=1000"):
         triage.decide(certificate(np.full(999, 0.999)))
+    for bins, allowed in ((2 * 16_384, True), (3 * 16_384, False), (8_192, False), (16_385, False)):
+        asked = replace(triage.origin, bins=bins)
+        assert triage.origin.allows(asked) == allowed, bins
     assert triage.figure().axes
 
 
@@ -272,10 +291,98 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         hf.Triage.from_dict({})
 
 
-def stored(path: Path, people: list[tuple[hf.Certificate, int]], status: str = "complete") -> Path:
+def test_certificates_that_share_their_noise_are_refused() -> None:
+    people = population(120, np.random.default_rng(9), n=500)
+    with pytest.raises(hf.InvalidInput, match="share their noise"):
+        hf.choose_threshold([*people, people[3]], radius=0.1)
+    with pytest.raises(hf.InvalidInput, match="share their noise"):
+        hf.choose_threshold([(replace(c, provenance=people[0][0].provenance), y) for c, y in people], radius=0.1)
+    others = [(replace(c, provenance=replace(c.provenance, seed=2)), y) for c, y in people]
+    assert hf.choose_threshold([*people, *others], radius=0.1).inputs == 240
+
+
+def test_numbers_of_any_kind_become_plain_ones_and_labels_must_be_numbers() -> None:
+    people = population(100, np.random.default_rng(10), n=500)
+    plain = hf.choose_threshold(people, radius=0.125, epsilon=0.25, delta=0.25, alpha=0.0078125, thresholds=[0.75])
+    given: dict[str, Any] = {
+        "radius": np.float32(0.125),
+        "epsilon": np.float32(0.25),
+        "delta": np.float64(0.25),
+        "alpha": np.float32(0.0078125),
+        "thresholds": np.array([0.75], dtype=np.float32),
+    }
+    labels: list[Any] = [np.int32(label) for _, label in people]
+    typed = hf.choose_threshold(zip((each for each, _ in people), labels, strict=True), **given)
+    assert typed == plain
+    assert json.dumps(typed.to_dict()) == json.dumps(plain.to_dict())
+    column = np.array([[label] for _, label in people])
+    for bad in (column[0], 0.5, "cat", None):
+        with pytest.raises(hf.InvalidInput, match="one whole number for each"):
+            hf.choose_threshold([(people[0][0], bad)], radius=0.1)  # type: ignore[list-item]
+
+
+def test_what_is_written_is_plain_json_and_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people = population(150, np.random.default_rng(11), n=180)  # too few copies for the highest thresholds
+    triage = hf.choose_threshold(people, radius=0.05, epsilon=0.2)
+    assert triage.rows[0].sure_from == math.inf
+    text = json.dumps(triage.to_dict(), allow_nan=False)
+    assert hf.Triage.from_dict(json.loads(text)) == triage
+    run, out = stored(tmp_path / "run", people, n=180), tmp_path / "triage.json"
+    asked = ["triage", str(run), "--radius", "0.05", "--epsilon", "0.2"]
+    assert holdfast([*asked, "--format", "json", "--out", str(out)]) == 0
+    for written in (capsys.readouterr().out, out.read_text()):
+        assert "Infinity" not in written
+        assert hf.Triage.from_dict(json.loads(written)).rows == triage.rows
+
+
+def test_alphas_below_what_can_be_computed_with_are_refused() -> None:
+    people = population(2, np.random.default_rng(12), n=500)
+    for name in ("alpha", "delta", "epsilon"):
+        small: dict[str, Any] = {name: 1e-300}
+        with pytest.raises(hf.InvalidArgument, match=f"{name} must be"):
+            hf.choose_threshold(people, radius=0.1, **small)
+    scores = hf.ScoreSamples(np.full(500, 0.9), sigma=SIGMA)
+    with pytest.raises(hf.InvalidArgument, match="alpha must be at least"):
+        hf.bound(scores, alpha=1e-300)
+    smallest = replace(people[0][0], alpha=1e-100, claims=("label", "score", "margin"))
+    assert 0 <= smallest.score.lower(0.1) <= smallest.evidence.score.from_below().mean
+    votes = smallest.evidence.votes
+    assert smallest.label_radius == hf.LabelCertificate(votes, 500, SIGMA, 1e-100 / 3).radius
+
+
+def test_an_epsilon_that_needs_too_many_inputs_is_not_blamed_on_alpha() -> None:
+    people = population(2, np.random.default_rng(13), n=500)
+    with pytest.raises(hf.InvalidArgument, match="more than 1,000,000 labelled inputs") as caught:
+        hf.choose_threshold(people, radius=0.1, epsilon=1e-9)
+    assert "too large" not in str(caught.value)
+
+
+def test_a_refusal_does_not_invite_to_name_the_best_threshold_afterwards() -> None:
+    # Enough for one threshold alone, and not for a fifth of delta.
+    sure, wrong = certificate(np.full(5_000, 0.9999)), certificate(np.full(5_000, 0.9999))
+    rows = [replace(sure, provenance=replace(sure.provenance, index=10**6 + k)) for k in range(120)]
+    people = [*((each, 0) for each in rows), (wrong, 1)]
+    many = hf.choose_threshold(people, radius=0.0)
+    assert many.threshold is None
+    assert min(row.error_bound for row in many.rows) <= 0.05
+    assert "fixed beforehand" in str(many)
+    assert "only bounded by" not in str(many)
+    assert hf.choose_threshold(people, radius=0.0, thresholds=[0.9]).threshold == 0.9
+    worse = hf.choose_threshold([(each, 1 - label) for each, label in people], radius=0.0)
+    assert "only bounded by 1.000" in str(worse)
+
+
+def test_error_and_coverage_are_two_statements() -> None:
+    triage = hf.choose_threshold(population(400, np.random.default_rng(1)), radius=0.05, epsilon=0.1, delta=0.03)
+    assert "(with probability at least 0.97)" in str(triage)
+    assert "both hold with at least 0.94" in str(triage)
+
+
+def stored(path: Path, people: list[tuple[hf.Certificate, int]], status: str = "complete", **more: object) -> Path:
     config = {
         "kind": "certified",
         "status": status,
+        "inputs": len(people),
         "sigma": SIGMA,
         "n": 1_000,
         "n0": 100,
@@ -292,6 +399,7 @@ def stored(path: Path, people: list[tuple[hf.Certificate, int]], status: str = "
             "precision": "float32",
             "version": "0",
         },
+        **more,
     }
     folder = RunFolder.create(path, config)
     write_part(folder, 0, [Entry(k, label, each) for k, (each, label) in enumerate(people)])
@@ -324,7 +432,18 @@ def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.C
     unfinished = stored(tmp_path / "unfinished", people, status="interrupted")
     assert holdfast(["triage", str(unfinished), "--radius", "0.1"]) == hf.RunError.exit_code
     assert "not complete" in capsys.readouterr().err
-    few = stored(tmp_path / "few", people)
+    with pytest.raises(hf.RunError, match="not complete"):
+        hf.Run.open(unfinished).labelled()
+    few = stored(tmp_path / "few", people)  # refused later than what it is to be applied to
+    assert holdfast(["triage", str(few), "--radius", "0.1", "--apply", str(unfinished)]) == hf.RunError.exit_code
+    assert "not complete" in capsys.readouterr().err
+    part_lost = stored(tmp_path / "lost", people, inputs=21)
+    with pytest.raises(hf.RunError, match="holds 20 certificates of 21 inputs"):
+        hf.Run.open(part_lost).labelled()
+    seen: dict[str, Any] = {"weights": {"images": "a1"}, "fingerprints": {"images": "a1"}}
+    trained_on = stored(tmp_path / "trained", people, **seen)
+    with pytest.raises(hf.RunError, match="trained on"):
+        hf.Run.open(trained_on).labelled()
     assert holdfast(["triage", str(few), "--radius", "0.1"]) == hf.InvalidInput.exit_code
     assert "too few" in capsys.readouterr().err
     log = tmp_path / "log.tsv"
@@ -332,3 +451,27 @@ def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.C
     import_log(log, tmp_path / "imported", sigma=0.5)
     assert holdfast(["triage", str(tmp_path / "imported"), "--radius", "0.1"]) == hf.RunError.exit_code
     assert "imported log" in capsys.readouterr().err
+
+
+def test_the_command_compares_networks_and_says_when_it_cannot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = population(300, np.random.default_rng(14))
+    known = stored(tmp_path / "known", people, fingerprints={"weights": "a1"}, max=300)
+    same = stored(tmp_path / "same", people[:20], fingerprints={"weights": "a1"})
+    other = stored(tmp_path / "other", people[:20], fingerprints={"weights": "b2"})
+    unknown = stored(tmp_path / "unknown", people[:20], fingerprints={"weights": None})
+    asked = ["triage", "--radius", "0.05", "--epsilon", "0.1", "--format", "json"]
+    assert holdfast([*asked, str(known), "--apply", str(same)]) == 0
+    said = capsys.readouterr()
+    assert hf.Triage.from_dict(json.loads(said.out)).fingerprint == "a1"
+    assert "cannot be told" not in said.err
+    assert "certified with --max" in said.err
+    assert holdfast([*asked, str(known), "--apply", str(other)]) == hf.RunError.exit_code
+    assert "other weights" in capsys.readouterr().err
+    unlike = stored(tmp_path / "unlike", people, max=301)
+    for calibrated, applied in ((known, unknown), (unlike, same), (unlike, unknown)):
+        assert holdfast([*asked, str(calibrated), "--apply", str(applied)]) == 0
+        assert "cannot be told" in capsys.readouterr().err
+    assert holdfast([*asked, str(unlike)]) == 0
+    assert "--max" not in capsys.readouterr().err  # there were fewer than that

@@ -2,7 +2,8 @@
 
     OMP_NUM_THREADS=1 python -m experiments.pneumonia.run --data pneumoniamnist.npz --work runs/pneumonia
 
-Every step is a ``holdfast`` command, which is printed; what is in ``--work`` already is not made again.
+Every step is a ``holdfast`` command, which is printed; what is in ``--work`` already is not made again, and is refused
+if it was made from other data, weights or options.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from experiments.pneumonia.study import Labelled, as_published, results, shuffle
 from holdfast.cli.app import run as holdfast
 from holdfast.report.figures import save_figure
 from holdfast.runs.run import Run
+from holdfast.zoo.checkpoint import load_checkpoint
 from holdfast.zoo.datasets.npz import load_npz
 
 SIGMA, ATTACK_RADIUS, SPLITS = 0.25, 0.1, ("val", "test")
@@ -40,8 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     weights, moved = asked.work / "net.safetensors", asked.work / "attacked.npz"
     if not weights.exists():
         _do("train", data=asked.data, sigma=SIGMA, epochs=asked.epochs, shift=2, out=weights)
+    checkpoint = load_checkpoint(weights)
+    network = hf.SmoothedClassifier(checkpoint.net, SIGMA).fingerprint
+    _reuse(weights, checkpoint.notes.get("epochs") == str(asked.epochs))
     if not moved.exists():
-        _attack(asked.data, weights, moved)
+        _attack(asked.data, weights, moved, str(network))
+    with np.load(moved) as arrays:
+        _reuse(moved, str(arrays["network"]) == network)
     runs: dict[str, Labelled] = {}
     for kind, data in (("clean", asked.data), ("attacked", moved)):
         for number, split in enumerate(SPLITS):
@@ -49,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not (out / "exports").exists():
                 seed = 1 + number + (len(SPLITS) if kind == "attacked" else 0)
                 _do("certify", model=weights, data=data, split=split, sigma=SIGMA, n=asked.n, seed=seed, out=out)
-            runs[f"{kind}-{split}"] = list(Run.open(out).labelled())
+            run = Run.open(out)
+            of = (run.config["n"], run.fingerprint, run.config["fingerprints"]["images"])
+            _reuse(out, of == (asked.n, network, load_npz(data, split).digest()))
+            runs[f"{kind}-{split}"] = list(run.labelled())
     parts = [
         as_published(runs["clean-val"], runs["clean-test"], runs["attacked-test"]),
         shuffled([*runs["clean-val"], *runs["clean-test"]], [*runs["attacked-val"], *runs["attacked-test"]]),
@@ -62,8 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(studies))
 
 
-def _attack(data: Path, weights: Path, out: Path) -> None:
-    arrays: dict[str, Any] = {}
+def _reuse(path: Path, same: bool) -> None:
+    if not same:
+        raise SystemExit(f"{path} was made from other data, weights or options; choose another --work, or move it away")
+
+
+def _attack(data: Path, weights: Path, out: Path, network: str) -> None:
+    arrays: dict[str, Any] = {"network": np.array(network)}
     for split in SPLITS:
         clean = load_npz(data, split)
         images = clean.batch(np.arange(len(clean)))

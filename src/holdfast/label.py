@@ -7,7 +7,7 @@ from scipy.special import betaincinv, ndtri
 
 from holdfast.errors import InvalidArgument
 from holdfast.rounding import SLACK
-from holdfast.validation import check_alpha, check_count
+from holdfast.validation import SMALLEST_SHARE, check_alpha, check_count
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class LabelCertificate:
 
 def clopper_pearson_lower(successes: int, n: int, alpha: float) -> float:
     """A lower bound on a probability from ``successes`` of ``n`` trials, valid with probability at least ``1 - alpha``."""
-    check_alpha(alpha)
+    check_alpha(alpha, at_least=SMALLEST_SHARE)
     check_count("n", n)
     if successes <= 0:
         return 0.0

@@ -28,6 +28,7 @@ from holdfast.sampling.decisions import Asked, decide_all
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Deciding, Decision
+from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_sigma, check_threshold
 from holdfast.version import installed_version
 
@@ -113,6 +114,7 @@ class SmoothedClassifier:
         self._asked: object = None
         self._operations = 0.0
         self._compute = _check_compute(engine)
+        self._compared: object = None
 
     def __repr__(self) -> str:
         return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
@@ -305,6 +307,43 @@ class SmoothedClassifier:
             return evidence.score if measure == "score" else evidence.margin
 
         return predicted, scores
+
+    def triage(
+        self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
+    ) -> Verdict:
+        """Accept a class for this input, as it came, or hand it over: the service's side of ``triage``.
+
+        An image whose pixels were pushed out of the range that images may have is moved back to its edge, which
+        brings it no further from any image inside: the adversary gains nothing, and is not refused.
+
+        Guarantee:
+            The triage's, for every input within its radius of one drawn like the calibration inputs.
+        Requires:
+            The same ``inputs=``, ``outputs=`` and network as at calibration (the network is compared, if the triage
+            knows its fingerprint), and a seed that whoever chose the input does not know; by default it is secret.
+        """
+        self._compare(triage)
+        inside = as_input(x, self._kind, self.sigma, leeway=triage.radius)
+        # The rule reads the counts alone, so that the certificate's own alpha only has to allow as few copies.
+        certificate = self.certify(
+            inside,
+            n=triage.n,
+            n0=triage.n0,
+            alpha=0.5,
+            claims=("score",),
+            seed=seed,
+            index=index,
+            batch=batch,
+            progress=False,
+        )
+        return triage.decide(certificate)
+
+    def _compare(self, triage: Triage) -> None:
+        """Refuse a triage of another network; weights are read only when either of the two has changed."""
+        asked = (triage.fingerprint, self._model.revision)
+        if asked != self._compared:
+            triage.check_network(self.fingerprint)
+            self._compared = asked
 
     def certify_classes(
         self,

@@ -12,6 +12,12 @@ from holdfast.errors import InvalidArgument
 
 Sides = Literal["lower", "both"]
 
+SMALLEST_ALPHA = 1e-100
+"""Far below what any number of samples could tell, and far above where floating point ends."""
+
+SMALLEST_SHARE = 1e-120
+"""The same for what is left of an alpha that was divided among claims, sides and classes."""
+
 _FARTHEST_SUPPORT = 1e3
 
 
@@ -25,12 +31,14 @@ def check_sigma(sigma: float) -> float:
     return float(sigma)
 
 
-def check_alpha(alpha: float) -> float:
-    """Return alpha if it is in (0, 0.5]."""
+def check_alpha(alpha: float, *, at_least: float = SMALLEST_ALPHA) -> float:
+    """Return alpha if it is in (0, 0.5], and not too small to compute with."""
     if not _is_real(alpha) or not 0 < alpha <= 0.5:
         raise InvalidArgument(
             f"alpha must be in (0, 0.5], the total failure probability of one certificate, got {alpha!r}"
         )
+    if alpha < at_least:
+        raise InvalidArgument(f"alpha must be at least {at_least:g}, below which rounding takes over, got {alpha!r}")
     return float(alpha)
 
 

@@ -5,7 +5,7 @@ from holdfast.bounds.curve import Curve
 from holdfast.bounds.method import Method
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
-from holdfast.validation import check_alpha, check_sides
+from holdfast.validation import SMALLEST_SHARE, check_alpha, check_sides
 
 DEFAULT_METHOD: Method = CDF()
 
@@ -22,4 +22,4 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
         )
     if not isinstance(method, Method):
         raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
-    return method.curve(scores, check_alpha(alpha), check_sides(sides))
+    return method.curve(scores, check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides))

@@ -1,7 +1,7 @@
 """``holdfast certify``: a dataset into a run on disk."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -63,6 +63,7 @@ def certify(
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
     from holdfast.runs.execute import Plan
+    from holdfast.runs.held_out import COUNT
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
@@ -80,7 +81,8 @@ def certify(
     check_count("--skip", skip)
     if max_ is not None:
         check_count("--max", max_)
-    inputs = open_dataset(data, split=split).every(skip, max_)
+    whole = open_dataset(data, split=split)
+    inputs = whole.every(skip, max_)
     checkpoint = open_model(model, inputs)
     check_images(inputs, progress)
     classes = checkpoint.architecture.classes
@@ -119,7 +121,15 @@ def certify(
         compile=compiled,
         engine=compute,
     )
-    notes = {"model": model, "split": split, "skip": skip, "max": max_, "weights": dict(checkpoint.notes)}
+    notes: dict[str, Any] = {
+        "model": model,
+        "split": split,
+        "skip": skip,
+        "max": max_,
+        "weights": dict(checkpoint.notes),
+    }
+    if len(inputs) < len(whole) and str(len(whole)) == checkpoint.notes.get(COUNT):
+        notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with compute:
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)

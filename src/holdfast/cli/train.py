@@ -45,6 +45,7 @@ def train(
     from holdfast.errors import InvalidArgument
     from holdfast.models import resolve_device
     from holdfast.progress import progress_bar
+    from holdfast.runs.held_out import COUNT, IMAGES
     from holdfast.train.loop import architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.train.recipe import Epoch, Recipe
@@ -90,6 +91,8 @@ def train(
     notes = {
         "command": shlex.join(["holdfast", *sys.argv[1:]]),
         "data": inputs.name,
+        IMAGES: inputs.digest(),
+        COUNT: str(len(inputs)),
         "sigma": f"{sigma:g}",
         "epochs": str(epochs),
         "seed": str(seed),

@@ -14,6 +14,7 @@ from holdfast.cli.parsing import choice, numbers
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
     from holdfast.triage import Row, Triage
+    from holdfast.triage.reach import Labelled
 
 _SHOWN = 12
 
@@ -41,6 +42,7 @@ def triage(
     from holdfast.errors import RunError
     from holdfast.report.figures import save_figure
     from holdfast.runs.folder import RunFolder
+    from holdfast.runs.held_out import was_cut
     from holdfast.runs.run import Run
     from holdfast.triage import choose_threshold
 
@@ -48,23 +50,33 @@ def triage(
     tried = numbers(thresholds, "--thresholds")
     if out is not None and (out.exists() or not out.absolute().parent.is_dir()):
         raise RunError(f"{out} must be a new file in a folder that exists")
-    opened = _finished(Run.open(run))
-    applied = None if apply is None else _finished(Run.open(apply))
+    opened = Run.open(run)
+    labelled = opened.labelled()
+    applied = None if apply is None else _of_one_network(Run.open(apply), opened).labelled()
+    if was_cut(opened.config):
+        _note(
+            f"{run} was certified with --max: its inputs are the first of the dataset, in a folder of images those of the first "
+            f"classes. The guarantee needs a random sample of all; --skip takes every k-th"
+        )
     found = choose_threshold(
-        opened.labelled(), radius=radius, epsilon=epsilon, delta=delta, alpha=alpha, thresholds=tried
+        labelled,
+        radius=radius,
+        epsilon=epsilon,
+        delta=delta,
+        alpha=alpha,
+        thresholds=tried,
+        fingerprint=opened.fingerprint,
     )
-    found.notes.update(run=run.name, data=opened.config.get("data"), weights=_weights(opened))
+    found.notes.update(run=run.name, data=opened.config.get("data"))
     document = found.to_dict()
     if applied is not None:
-        if _weights(applied) != _weights(opened):
-            raise RunError(f"{apply} was made with other weights than {run}; a threshold is for one network")
         document["applied"] = {"run": str(apply), **_decisions(found, applied)}
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     if out is not None:
-        text = json.dumps(document, indent=2) + "\n"
         RunFolder(out.absolute().parent).write(out.name, lambda path: path.write_text(text, encoding="utf-8"))
     console = Console(highlight=False)
     if format_ == "json":
-        typer.echo(json.dumps(document, indent=2))
+        typer.echo(text, nl=False)
     else:
         _print(found, document.get("applied"), console)
     if figure is not None:
@@ -74,22 +86,28 @@ def triage(
             console.print(f"written: {path}", soft_wrap=True)
 
 
-def _finished(run: "Run") -> "Run":
+def _of_one_network(applied: "Run", calibrated: "Run") -> "Run":
     from holdfast.errors import RunError
 
-    status = run.config.get("status", "complete")
-    if status != "complete":
-        raise RunError(f"{run.path} is {status}, not complete: the same 'holdfast certify' command finishes it")
-    return run
+    prints = (applied.fingerprint, calibrated.fingerprint)
+    if None in prints:
+        _note(
+            f"whether {applied.path} and {calibrated.path} are of one network cannot be told: no fingerprint is recorded"
+        )
+    elif prints[0] != prints[1]:
+        raise RunError(
+            f"{applied.path} was made with other weights than {calibrated.path}; a threshold is for one network"
+        )
+    return applied
 
 
-def _weights(run: "Run") -> Any:
-    return (run.config.get("fingerprints") or {}).get("weights")
+def _note(text: str) -> None:
+    Console(stderr=True, highlight=False).print(f"note: {text}", style="yellow", soft_wrap=True)
 
 
-def _decisions(found: "Triage", run: "Run") -> dict[str, Any]:
+def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
     """What the rule says about each input of a run, as it is there."""
-    verdicts = [(found.decide(certificate), label) for certificate, label in run.labelled()]
+    verdicts = [(found.decide(certificate), label) for certificate, label in labelled]
     accepted = [(verdict, label) for verdict, label in verdicts if verdict.accepted]
     return {
         "inputs": len(verdicts),

@@ -12,6 +12,7 @@ from holdfast.bounds.named import method_named
 from holdfast.certificate import Certificate
 from holdfast.label import LabelCertificate
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.held_out import check_held_out, check_whole
 from holdfast.runs.parts import read_columns, read_indices
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_entries, read_scores
@@ -43,7 +44,13 @@ class CertifiedRun(Run):
         return iter(self.entries) if len(self) <= _KEPT else read_entries(self._folder)
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
-        """One at a time, from the store if the run is long."""
+        """One at a time, from the store if the run is long; a run that is no fair sample is refused.
+
+        Inputs that happen to be finished, or whose file is left, are not drawn like the others; and on inputs that the
+        network was trained on it is surer than on new ones.
+        """
+        check_whole(self.path, self.config, len(self))
+        check_held_out(self.path, self.config)
         return ((entry.certificate, entry.label) for entry in self)
 
     def __len__(self) -> int:

@@ -62,6 +62,12 @@ class Run(ABC):
         return None if sigma is None else float(sigma)
 
     @property
+    def fingerprint(self) -> str | None:
+        """Of the network, as ``smoothed.fingerprint`` gives it; None where it is not known."""
+        found = (self.config.get("fingerprints") or {}).get("weights")
+        return None if found is None else str(found)
+
+    @property
     @abstractmethod
     def measures(self) -> tuple[str, ...]:
         """What was certified: of ``label``, ``score`` and ``margin``."""

@@ -20,8 +20,14 @@ def check_kind(kind: str) -> None:
         raise InvalidArgument(f'inputs must be "auto", "images" or "any", got {kind!r}')
 
 
-def as_input(x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: str = "the input") -> Tensor:
-    """One input as a float32 tensor on the CPU, checked; the certificate's ball is centred there."""
+def as_input(
+    x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: str = "the input", leeway: float | None = None
+) -> Tensor:
+    """One input as a float32 tensor on the CPU, checked; the certificate's ball is centred there.
+
+    With a ``leeway``, an image that is at most so far (l2) outside the range that images may have is moved to the nearest
+    one inside, not refused. That brings it no further away from any image inside: the range is convex.
+    """
     if isinstance(x, np.ndarray):
         x = torch.from_numpy(np.ascontiguousarray(x))
     if not isinstance(x, Tensor):
@@ -36,6 +42,10 @@ def as_input(x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: 
     bad = int((~torch.isfinite(given)).sum())
     if bad:
         raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {x.numel()} places")
+    image = kind == "images" or (kind == "auto" and x.ndim == 3 and x.shape[0] in (1, 3))
+    if image and leeway is not None:
+        inside = given.clamp(-_FAR, 1 + _FAR)
+        given = inside if float((given - inside).norm()) <= leeway + _LARGEST_SHIFT * sigma else given
     x = given.to(torch.float32).contiguous()
     shift = float((given - x.double()).norm())
     if not shift <= _LARGEST_SHIFT * sigma:
@@ -43,7 +53,6 @@ def as_input(x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: 
             f"{what} moves by {shift:.3g} when rounded to float32, which is not small beside sigma = {sigma:g}; "
             f"centre and scale its features first, so that sigma is not lost in their size"
         )
-    image = kind == "images" or (kind == "auto" and x.ndim == 3 and x.shape[0] in (1, 3))
     low, high = float(x.min()), float(x.max())
     if image and (low < -_FAR or high > 1 + _FAR):
         raise InvalidInput(

@@ -28,7 +28,8 @@ class Tally(ABC):
     def add(self, probabilities: Tensor, slots: Tensor) -> None:
         """Count a batch: one row of class probabilities and one task's slot each; the slot after the last is thrown away."""
         # The largest deviation of a row from being probabilities; NaN stays NaN. The device is asked only at the end.
-        sums = (probabilities.sum(1) - 1).abs().amax()
+        # Negative entries are left out of the sum: many small ones would hide that two classes together exceed one.
+        sums = (probabilities.clamp(min=0).sum(1) - 1).abs().amax()
         outside = (probabilities - probabilities.clamp(0, 1)).abs().amax()
         self._notice(torch.maximum(sums, outside))
         self._count(probabilities, slots)
@@ -69,7 +70,7 @@ class SelectionTally(Tally):
     def _count(self, probabilities: Tensor, slots: Tensor) -> None:
         if self._sums.shape[1] == 0:
             self._sums = self._sums.new_zeros(len(self._tasks) + 1, probabilities.shape[1])
-        self._sums.index_add_(0, slots, (probabilities.double() * SCORE_UNIT).round().long())
+        self._sums.index_add_(0, slots, (probabilities.clamp(min=0).double() * SCORE_UNIT).round().long())
 
     def _take(self, other: Self) -> None:
         self._sums = self._sums + other._sums.to(self._sums.device)

@@ -10,9 +10,9 @@ from holdfast.triage.reach import Labelled, Origin, Reach, measure_reach
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
 from holdfast.triage.rule import Rule
-from holdfast.triage.sequence import fallback, starting_levels
+from holdfast.triage.sequence import fallback, starting_levels, starts_among
 from holdfast.triage.tally import Tally
-from holdfast.validation import check_alpha, check_number, check_radius
+from holdfast.validation import SMALLEST_ALPHA, check_alpha, check_number, check_radius
 
 GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))
 """From 0.98 down to 0.5, in steps that grow with the distance from one."""
@@ -28,6 +28,7 @@ def choose_threshold(
     delta: float = 0.05,
     alpha: float | None = None,
     thresholds: Sequence[float] | None = None,
+    fingerprint: str | None = None,
 ) -> Triage:
     """Pick the confidence from which on a service may decide by itself, although every input may be attacked.
 
@@ -35,46 +36,48 @@ def choose_threshold(
         The result's: see :class:`Triage`.
 
     Parameters:
-        labelled: pairs of a certificate and its label, such as ``zip(certificates, labels)`` or ``run.labelled()``; held out, drawn
-            like the inputs of deployment.
+        labelled: pairs of a certificate and its label, such as ``run.labelled()`` or ``zip(certificates, labels,
+            strict=True)``; held out, drawn like the inputs of deployment, each once.
         radius: how far an adversary may move an input.
         epsilon: the largest error allowed among accepted inputs.
         delta: the probability with which the calibration inputs may mislead.
         alpha: failure probability of each certificate, and of each decision at deployment; default epsilon/50.
         thresholds: those to try, in [0.5, 1); default 40 from 0.98 down to 0.5. Fewer get more of delta each.
+        fingerprint: of the network, such as ``smoothed.fingerprint`` or ``run.fingerprint``: deployment then refuses another.
     """
-    check_radius(radius)
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if not 0 < check_number(name, value) <= 0.5:
-            raise InvalidArgument(f"{name} must be in (0, 0.5], got {value!r}")
+    radius, epsilon, delta = check_radius(radius), _check_share("epsilon", epsilon), _check_share("delta", delta)
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
     grid = _check_grid(thresholds)
-    if not Tally(_MOST_ASKED, 0, _MOST_ASKED, own_alpha, own_alpha).passes(epsilon, delta):
-        raise InvalidArgument(
-            f"alpha = {own_alpha:g} is too large for epsilon = {epsilon:g}: what single certificates may miss is already as "
-            f"much; give a smaller one, epsilon/50 is usual"
-        )
+    _check_within_reach(epsilon, delta, own_alpha)
     reach, origin = measure_reach(labelled, radius=radius, alpha=own_alpha)
     rules = [Rule(threshold, origin.n, origin.n0, own_alpha) for threshold in grid]
-    _check_enough(len(reach), rules, origin, epsilon, delta)
     tallies = [tally(reach, rule) for rule in rules]
+    _check_enough(tallies, rules, origin, epsilon, delta)
     rows = tuple(
         _row(reach, rule, counted, certified, delta)
         for rule, counted, certified in zip(rules, tallies, certified_among(tallies, epsilon, delta), strict=True)
     )
-    return Triage(radius, epsilon, delta, own_alpha, len(reach), origin, rows, reliability(reach, delta=delta))
+    scores = reliability(reach, delta=delta)
+    return Triage(radius, epsilon, delta, own_alpha, len(reach), origin, rows, scores, fingerprint)
 
 
 def certified_among(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
     """Which thresholds, from the highest down, are shown to keep the error among accepted at epsilon or less.
+
+    Delta is given to those that are able to pass, which the numbers of inputs and copies tell without looking at any.
 
     Guarantee:
         With probability at least ``1 - delta``, all of them do, under every adversary.
     Source:
         docs/triage.md, Lemma 7.
     """
-    levels = starting_levels(len(tallies), delta)
+    levels = starting_levels(_able(tallies, epsilon, delta), delta)
     return fallback(levels, lambda number, level: tallies[number].passes(epsilon, level))
+
+
+def _able(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
+    level = delta / starts_among(len(tallies))
+    return [each.at_best(each.inputs).passes(epsilon, level) for each in tallies]
 
 
 def tally(reach: Reach, rule: Rule) -> Tally:
@@ -102,30 +105,58 @@ def _row(reach: Reach, rule: Rule, counted: Tally, certified: bool, delta: float
     )
 
 
+def _check_share(name: str, value: float) -> float:
+    share = check_number(name, value)
+    if not SMALLEST_ALPHA <= share <= 0.5:
+        raise InvalidArgument(f"{name} must be in [{SMALLEST_ALPHA:g}, 0.5], got {value!r}")
+    return share
+
+
 def _check_grid(thresholds: Sequence[float] | None) -> tuple[float, ...]:
-    grid = GRID if thresholds is None else tuple(sorted(set(thresholds), reverse=True))
-    if not grid or not all(0.5 <= check_number("threshold", each) < 1 for each in grid):
+    given = GRID if thresholds is None else tuple(thresholds)
+    grid = tuple(sorted({check_number("threshold", each) for each in given}, reverse=True))
+    if not grid or not all(0.5 <= each < 1 for each in grid):
         raise InvalidArgument(f"thresholds must be one or more numbers in [0.5, 1), got {thresholds!r}")
     return grid
 
 
-def _check_enough(inputs: int, rules: Sequence[Rule], origin: Origin, epsilon: float, delta: float) -> None:
+def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:
+    """Refuse an epsilon that no number of inputs could show, before any certificate is looked at."""
+    best = Tally(_MOST_ASKED, 0, _MOST_ASKED, alpha, alpha)
+    if best.passes(epsilon, delta):
+        return
+    if not best.possible(epsilon):
+        raise InvalidArgument(
+            f"alpha = {alpha:g} is too large for epsilon = {epsilon:g}: what single certificates may miss is already as "
+            f"much; give a smaller one, epsilon/50 is usual"
+        )
+    raise InvalidArgument(
+        f"epsilon = {epsilon:g} with delta = {delta:g} and alpha = {alpha:g} would need more than {_MOST_ASKED:,} labelled inputs, "
+        f"all of them sure; give a larger epsilon"
+    )
+
+
+def _check_enough(
+    tallies: Sequence[Tally], rules: Sequence[Rule], origin: Origin, epsilon: float, delta: float
+) -> None:
     """Refuse what could not succeed even if every input were sure and none could be wrong."""
-    able = [rule for rule in rules if rule.possible and rule.missed < 0.5]
-    if not able:
+    if not any(rule.possible and rule.missed < 0.5 for rule in rules):
         raise InvalidInput(
             f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few to accept anything at these thresholds; certify with more"
         )
-    level, best = max(starting_levels(len(rules), delta)), min(able, key=lambda rule: rule.missed)
-
-    def succeeds(count: int) -> bool:
-        return Tally(count, 0, count, best.alpha, best.missed).passes(epsilon, level)
-
-    if not succeeds(inputs):
+    if any(_able(tallies, epsilon, delta)):
+        return
+    level, best = delta / starts_among(len(tallies)), min(tallies, key=lambda each: each.missed)
+    if not best.at_best(_MOST_ASKED).passes(epsilon, level):
         raise InvalidInput(
-            f"{inputs} labelled inputs are too few for epsilon = {epsilon:g} and delta = {delta:g}: at least "
-            f"{_fewest(succeeds):,} are needed, even if none of them could be accepted and wrong"
+            f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few for epsilon = {epsilon:g}: the service would miss too "
+            f"many of the inputs that are sure; certify with more"
         )
+    fewest = _fewest(lambda count: best.at_best(count).passes(epsilon, level))
+    raise InvalidInput(
+        f"{best.inputs} labelled inputs are too few for epsilon = {epsilon:g} and delta = {delta:g}: at least "
+        f"{fewest:,} are needed, even if none of them could be accepted and wrong"
+    )
 
 
 def _fewest(succeeds: Callable[[int], bool]) -> int:

@@ -1,5 +1,6 @@
 """How far an adversary can get with each labelled input: what its certificate allows within the radius."""
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,6 +34,17 @@ class Origin:
         made, evidence = certificate.provenance, certificate.evidence
         bins = evidence.score.grid.bins
         return cls(certificate.sigma, certificate.n, certificate.n0, bins, made.model, made.precision)
+
+    def allows(self, other: "Origin") -> bool:
+        """Whether a rule for these counts may be used with the others.
+
+        More copies do no harm. A finer grid rounds scores down by less, if it has all edges of the coarser: grids with
+        2, 4, 8, ... times the bins do, to the last digit.
+        """
+        finer, rest = divmod(other.bins, self.bins)
+        nested = rest == 0 and finer.bit_count() == 1
+        same = (other.sigma, other.model, other.precision) == (self.sigma, self.model, self.precision)
+        return same and nested and other.n >= self.n and other.n0 >= self.n0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +89,15 @@ def measure_reach(labelled: Labelled, *, radius: float, alpha: float) -> tuple[R
     """Reach of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
 
     Score (both sides) and margin (lower side) take half of alpha each.
+
+    Requires:
+        Inputs and noise that are independent. Certificates that share their noise are refused; one input that was
+        certified under two seeds is not noticed.
     """
-    check_radius(radius)
-    check_alpha(alpha)
+    radius, alpha = check_radius(radius), check_alpha(alpha)
     found: list[tuple[bool, float, float, float, float]] = []
     origin: Origin | None = None
+    keys: set[tuple[int, int]] = set()
     for certificate, label in labelled:
         mine = Origin.of(certificate)
         origin = mine if origin is None else origin
@@ -89,15 +105,34 @@ def measure_reach(labelled: Labelled, *, radius: float, alpha: float) -> tuple[R
             raise InvalidInput(f"certificates must all be of one model and setting, got {origin} and {mine}")
         if not certificate.method.guaranteed:
             raise InvalidArgument(f"{certificate.method.name} is an estimate, not a certificate; certify with another")
-        if label < 0:
-            raise InvalidInput(f"labels must be class numbers from 0, got {label}; triage needs labelled inputs")
+        key = (certificate.provenance.seed, certificate.provenance.index)
+        if key in keys:
+            raise InvalidInput(
+                f"two certificates share their noise (index {key[1]}): an input given twice, or one seed for several inputs; "
+                f"use certify_many or a run"
+            )
+        keys.add(key)
+        known = _check_label(label)
         evidence, method = certificate.evidence, certificate.method
         score = bound(evidence.score, alpha=alpha / 2, method=method, sides="both")
         margin = bound(evidence.margin, alpha=alpha / 2, method=method)
         low, high, lead = score.lower(radius), score.upper(radius), margin.lower(radius)
-        found.append((certificate.predicted == label, low, high, lead, evidence.score.from_below().mean))
+        found.append((certificate.predicted == known, low, high, lead, evidence.score.from_below().mean))
     if origin is None:
         raise InvalidInput("triage needs labelled inputs, got none")
     right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
     other = np.clip(np.minimum((1 + SUM - lead_) / 2, 1 + SUM - low_), 0.0, 1.0)
     return Reach(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
+
+
+def _check_label(label: int) -> int:
+    """The label as a plain number: an array of one would broadcast."""
+    try:
+        known = operator.index(label)
+    except TypeError:
+        known = -1
+    if known < 0:
+        raise InvalidInput(
+            f"labels must be class numbers from 0, one whole number for each certificate, got {label!r}; triage needs labelled inputs"
+        )
+    return known

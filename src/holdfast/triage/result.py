@@ -1,6 +1,8 @@
 """What triage found: a threshold with its guarantee, the table it was chosen from, and the rule to use it."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+import math
+import warnings
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ class Row:
     """One threshold, with counts of the calibration inputs.
 
     Attributes:
-        sure_from: a true average score from which on the service accepts.
+        sure_from: a true average score from which on the service accepts; infinite if it never does.
         could_be_wrong: inputs that some perturbation within the radius could get accepted as a wrong class.
         surely_right: inputs that no perturbation can keep from being accepted as what they are.
         observed: the first among both; an estimate of the error under attack.
@@ -54,8 +56,12 @@ class Triage:
         chooses them, and so who is accepted, may know everything but the service's noise.
     Requires:
         Inputs of deployment (before perturbation) are drawn like the calibration inputs, which were not trained on.
+        The service runs the same network, and refuses no input that an adversary within the radius may send.
     Source:
         docs/triage.md, with the proof.
+
+    Attributes:
+        fingerprint: of the network that the certificates are of, where it is known; see ``smoothed.fingerprint``.
     """
 
     radius: float
@@ -66,6 +72,7 @@ class Triage:
     origin: Origin
     rows: tuple[Row, ...]
     reliability: Reliability
+    fingerprint: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -93,13 +100,15 @@ class Triage:
 
         Requires:
             Noise that whoever chose the input did not know: a secret seed, and a new one (or a new index) each time.
+            A certificate of every input the adversary may send: ``smoothed.certify`` refuses images with pixels outside
+            [-0.5, 1.5], and an input that is refused is not covered by the guarantee; ``smoothed.triage(x, triage)``
+            moves them back first, and compares the network too.
         """
         mine, theirs = self.origin, Origin.of(certificate)
-        more = replace(theirs, n=max(theirs.n, mine.n), n0=max(theirs.n0, mine.n0), bins=max(theirs.bins, mine.bins))
-        if theirs != more or (theirs.sigma, theirs.model, theirs.precision) != (mine.sigma, mine.model, mine.precision):
+        if not mine.allows(theirs):
             raise InvalidInput(
-                f"the threshold was chosen for {mine}, and holds for at least that many copies and bins of the same model, "
-                f"got a certificate of {theirs}; certify with n={mine.n}, n0={mine.n0}"
+                f"the threshold was chosen for {mine}, and holds for at least that many copies of the same model and for as many "
+                f"bins, or 2, 4, 8, ... times as many, got a certificate of {theirs}; certify with n={mine.n}, n0={mine.n0}"
             )
         average = certificate.evidence.score.from_below().mean
         rule = Rule(0.5 if self.threshold is None else self.threshold, theirs.n, theirs.n0, self.alpha)
@@ -115,23 +124,50 @@ class Triage:
             False, certificate.predicted, confidence, f"handed over: {said}, needs {shortest(self.threshold)}"
         )
 
+    def check_network(self, fingerprint: str | None) -> None:
+        """Refuse another network than the calibrated one; warn where that cannot be told."""
+        if self.fingerprint is None or fingerprint is None:
+            unknown = "the triage was made without one" if self.fingerprint is None else "this network has none"
+            warnings.warn(
+                f"whether this is the network that the threshold was chosen for cannot be checked: {unknown}; "
+                f"see choose_threshold(..., fingerprint=smoothed.fingerprint)",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        elif fingerprint != self.fingerprint:
+            raise InvalidInput(
+                f"the threshold was chosen for another network (fingerprint {self.fingerprint[:12]}..., this one has "
+                f"{fingerprint[:12]}...); load those weights, or calibrate again with these"
+            )
+
     def __str__(self) -> str:
         promise = f"whatever perturbations up to radius {shortest(self.radius)} an adversary chooses"
         sure = f"(with probability at least {1 - Decimal(repr(self.delta))})"
         row = self.chosen
         if row is None:
             best = min(self.rows, key=lambda each: each.error_bound)
+            counts = (
+                f"({best.could_be_wrong} of {self.inputs} inputs could be accepted and wrong, {best.surely_right} are surely "
+                f"accepted)"
+            )
+            if best.error_bound <= self.epsilon:
+                nearest = (
+                    f"The best, {shortest(best.threshold)} {counts}, would have passed only if it had been the one threshold "
+                    f"fixed beforehand: naming it now spends delta again, and needs new calibration inputs"
+                )
+            else:
+                bounded = ceil_decimals(best.error_bound, 3)
+                nearest = f"The best, {shortest(best.threshold)}, is only bounded by {bounded} {counts}"
             return (
-                f"No threshold keeps the error among accepted inputs at {shortest(self.epsilon)} or less, {promise} "
-                f"{sure}: hand everything to a human. The best, {shortest(best.threshold)}, is only bounded by "
-                f"{ceil_decimals(best.error_bound, 3)} ({best.could_be_wrong} of {self.inputs} inputs could be accepted and "
-                f"wrong, {best.surely_right} are surely accepted)."
+                f"No threshold is shown to keep the error among accepted inputs at {shortest(self.epsilon)} or less, {promise} "
+                f"{sure}: hand everything to a human. {nearest}."
             )
         return (
             f"Accept from confidence {shortest(row.threshold)} on: at most {shortest(self.epsilon)} of what is accepted is wrong, "
             f"{promise} {sure}. Of {self.inputs} inputs {row.could_be_wrong} could be accepted and wrong, {row.surely_right} are "
-            f"surely accepted; as surely, at least {floor_decimals(row.coverage, 3)} of all are accepted under any attack. Without "
-            f"one, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
+            f"surely accepted. At least {floor_decimals(row.coverage, 3)} of all are accepted under any attack (a statement of its "
+            f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without an "
+            f"attack, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
         )
 
     def figure(self) -> "Figure":
@@ -141,8 +177,12 @@ class Triage:
         return triage_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"format": FORMAT, "threshold": self.threshold, "guarantee": str(self), **asdict(self)}
+        """Plain values for JSON; a threshold at which nothing can be accepted is sure from null."""
+        plain = asdict(self)
+        plain["rows"] = [
+            {**row, "sure_from": row["sure_from"] if row["sure_from"] < math.inf else None} for row in plain["rows"]
+        ]
+        return {"format": FORMAT, "threshold": self.threshold, "guarantee": str(self), **plain}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Triage":
@@ -150,14 +190,19 @@ class Triage:
         if d.get("format") != FORMAT:
             raise InvalidArgument(f"expected a triage file of format {FORMAT}, got format {d.get('format')!r}")
         try:
-            plain = {each.name: d[each.name] for each in fields(cls)}
+            plain = {each.name: d[each.name] for each in fields(cls) if each.name != "fingerprint"}
             return cls(
                 **{
                     **plain,
+                    "fingerprint": d.get("fingerprint"),
                     "origin": Origin(**plain["origin"]),
-                    "rows": tuple(Row(**row) for row in plain["rows"]),
+                    "rows": tuple(_row(row) for row in plain["rows"]),
                     "reliability": Reliability(**plain["reliability"]),
                 }
             )
         except (KeyError, TypeError) as error:
             raise InvalidArgument(f"not a triage file written by to_dict(): {type(error).__name__} {error}") from error
+
+
+def _row(d: dict[str, Any]) -> Row:
+    return Row(**{**d, "sure_from": math.inf if d["sure_from"] is None else d["sure_from"]})

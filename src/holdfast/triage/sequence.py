@@ -5,12 +5,18 @@ from collections.abc import Callable, Sequence
 STARTS = 5
 
 
-def starting_levels(count: int, delta: float) -> list[float]:
-    """Delta in equal parts on up to five evenly spread places."""
-    starts = min(STARTS, count)
-    levels = [0.0] * count
+def starts_among(count: int) -> int:
+    """How many of so many places get a part of delta."""
+    return min(STARTS, count)
+
+
+def starting_levels(able: Sequence[bool], delta: float) -> list[float]:
+    """Delta in equal parts on up to five places, evenly spread over those that are able to pass."""
+    places = [place for place, each in enumerate(able) if each]
+    starts = starts_among(len(places))
+    levels = [0.0] * len(able)
     for start in range(starts):
-        levels[start * count // starts] = delta / starts
+        levels[places[start * len(places) // starts]] = delta / starts
     return levels
 
 

@@ -1,7 +1,7 @@
 """The test of one threshold: could-be-wrong against surely-right, exactly binomial."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
@@ -36,15 +36,20 @@ class Tally:
         if self.surely_right == 0 or level <= 0:
             return False
         sure = clopper_pearson_lower(self.surely_right, self.inputs, _FLOOR_SHARE * level)
-        wrong_weight = (1 - epsilon) * (1 - self.alpha)
-        sure_weight = epsilon * (1 - self.missed)
-        spoiled = wrong_weight * self.alpha + sure_weight * self.alpha
-        left = sure_weight - spoiled / sure
+        left = self._left(epsilon, sure)
         if left <= 0:
             return False
-        share = left / (wrong_weight + left)
+        share = left / ((1 - epsilon) * (1 - self.alpha) + left)
         chance = float(bdtr(self.could_be_wrong, self.could_be_wrong + self.surely_right, share))
         return chance * (1 + 1e-9) <= (1 - _FLOOR_SHARE) * level
+
+    def at_best(self, inputs: int) -> "Tally":
+        """What so many inputs would give if all of them were sure."""
+        return replace(self, inputs=inputs, could_be_wrong=0, surely_right=inputs)
+
+    def possible(self, epsilon: float) -> bool:
+        """Whether any number of inputs that are all sure would pass; otherwise alpha and what is missed use up epsilon."""
+        return self._left(epsilon, 1.0) > 0
 
     def error_bound(self, level: float) -> float:
         """The smallest epsilon that passes, rounded up; one if none does."""
@@ -53,6 +58,11 @@ class Tally:
             middle = (low + high) / 2
             low, high = (low, middle) if self.passes(middle, level) else (middle, high)
         return min(1.0, math.nextafter(high, 2.0))
+
+    def _left(self, epsilon: float, sure: float) -> float:
+        """The weight of a sure input, less what failed certificates and false acceptances may spoil of it."""
+        wrong_weight, sure_weight = (1 - epsilon) * (1 - self.alpha), epsilon * (1 - self.missed)
+        return sure_weight - (wrong_weight + sure_weight) * self.alpha / sure
 
     @property
     def observed(self) -> float:
