@@ -29,7 +29,7 @@ from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
 
 INPUTS = 64
-CHECKED = 40
+CHECKED = 1_000
 
 
 @dataclass
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--callers", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load, in all")
-    parser.add_argument("--stretches", type=int, default=3)
+    parser.add_argument("--stretches", type=int, default=1)
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--queue", type=int, default=128)
     parser.add_argument("--save", action="store_true")
