@@ -1,11 +1,17 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
+import json
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from holdfast.cli.options import COMPILE, PRECISION
+
+if TYPE_CHECKING:
+    from holdfast.triage import Triage
 
 _NEEDED = ("fastapi", "uvicorn")
 _SAMPLES = 20
@@ -23,6 +29,9 @@ def serve(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
     ),
     split: str = typer.Option("test", help="Which part of the dataset."),
+    triage: Path | None = typer.Option(
+        None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
+    ),
     host: str = typer.Option("127.0.0.1", help="Where to listen; anything but this machine itself needs an API key."),
     port: int = typer.Option(8023, help="0 takes a free one."),
     api_key: str | None = typer.Option(
@@ -82,6 +91,7 @@ def serve(
         precision=precision,
         compile=bool(compiled),
     )
+    rule = None if triage is None else _read_triage(triage)
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     if trained is not None and float(trained) != smoothed.sigma:
         Console(stderr=True, highlight=False).print(
@@ -90,7 +100,7 @@ def serve(
         )
     console = Console(highlight=False)
     run(
-        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples),
+        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,
@@ -98,3 +108,19 @@ def serve(
         browser=open_,
         say=lambda text: console.print(text, soft_wrap=True),
     )
+
+
+def _read_triage(path: Path) -> "Triage":
+    """What ``holdfast triage --out`` wrote."""
+    from holdfast.errors import InvalidArgument
+    from holdfast.triage import Triage
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(
+            f"--triage must be a file that 'holdfast triage --out' wrote, got {path}: {error}"
+        ) from error
+    if not isinstance(document, dict):
+        raise InvalidArgument(f"--triage must be a file that 'holdfast triage --out' wrote, {path} holds no object")
+    return Triage.from_dict(document)

@@ -27,7 +27,7 @@ from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, Too
 from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
 from holdfast.serve.service import Service, to_json
 from holdfast.serve.streaming import EventStream, gone
-from holdfast.serve.views import certificate_view
+from holdfast.serve.views import certificate_view, promise_view
 from holdfast.version import installed_version
 
 _PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -119,6 +119,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "labels": list(served.labels),
             "samples": 0 if served.samples is None else len(served.samples),
             "limits": {"copies": limits.copies, "seconds": limits.seconds, "upload": limits.upload},
+            "triage": None if served.triage is None else promise_view(served.triage),
             "version": installed_version(),
         }
 
@@ -160,6 +161,19 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             job = await service.decide_job(content, _type_of(request), question, watched=False)
             await _finished(request, service, job)
             return Response(await service.decision(job), media_type="application/json")
+
+    @app.post(
+        "/v1/triage",
+        responses={**asking, **refusals(404)},
+        openapi_extra=body_of_an_input(service.served.shape, within=None),
+    )
+    async def triage(request: Request) -> Response:
+        """Accept a class, or hand the input to a human, by the rule that the service was started with."""
+        with service.device.place():
+            content = await _body(request, service.limits)
+            certifying = await service.triage_job(content, _type_of(request))
+            await _finished(request, service, certifying.job)
+            return Response(await service.verdict(certifying), media_type="application/json")
 
     @app.post(
         "/v1/certify/stream",

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 
 from holdfast.certificate import Certificate
+from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
 from holdfast.noise import Gaussian
+from holdfast.noise.gaussian import secret_seed
 from holdfast.sampling import Task
 from holdfast.sampling.inputs import as_input
 from holdfast.sequential import Deciding
@@ -23,7 +25,7 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.looks import Look, plan_looks
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
-from holdfast.serve.refusals import OutOfTime
+from holdfast.serve.refusals import OutOfTime, Unknown
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
     certificate_view,
@@ -32,8 +34,10 @@ from holdfast.serve.views import (
     pixels_view,
     progress_view,
     selection_view,
+    verdict_view,
 )
 from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.triage import Triage
 from holdfast.zoo.datasets.labelled import LabelledData
 
 T = TypeVar("T")
@@ -47,7 +51,7 @@ Event = dict[str, Any]
 class Served:
     """What is served: a smoothed classifier for inputs of one shape, and what is known about it.
 
-    ``samples`` are inputs that a visitor may pick.
+    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted.
     """
 
     smoothed: SmoothedClassifier
@@ -55,6 +59,7 @@ class Served:
     name: str = "model"
     labels: tuple[str, ...] = ()
     samples: LabelledData | None = field(default=None, repr=False)
+    triage: Triage | None = field(default=None, repr=False)
 
 
 class Service:
@@ -63,6 +68,8 @@ class Service:
     def __init__(self, served: Served, limits: Limits) -> None:
         self.served = served
         self.limits = limits
+        if served.triage is not None:
+            _check_triage(served.triage, served.smoothed, limits)
         # Asking the model once refuses one that is no classifier before the first visitor comes.
         self._like = np.full(served.shape, 0.5, dtype=np.float32)
         engine = served.smoothed.engine(self._like)
@@ -110,6 +117,29 @@ class Service:
         job = DecideJob(asked, deciding, question.measure, watched=SHOWN if watched else 0)
         self._submit(job)
         return job
+
+    async def triage_job(self, content: bytes, kind: str) -> "Certifying":
+        """Check everything, and let the device begin. The seed is always secret: a caller who knew it could choose the input for it."""
+        triage = self._triage()
+        x = await self._read(content, kind, leeway=triage.radius)
+        # The rule reads the counts alone: the certificate's own alpha only has to allow as few copies.
+        settings = Settings(triage.n, triage.n0, 0.5, ("score",), "lower")
+        job = CertifyJob(Asked(x, secret_seed(), 0, triage.n0), (Look(triage.n, 1.0),), watched=0)
+        self._submit(job)
+        return Certifying(job, settings, settings.alpha, "service")
+
+    async def verdict(self, certifying: "Certifying") -> bytes:
+        """What is done with the finished job's input, as JSON."""
+        job, triage = certifying.job, self._triage()
+        self._check(job)
+        self.metrics.took(job.seconds)
+        found = await self.at_desk(lambda: triage.decide(self._certificate(certifying, len(job.looks))))
+        return to_json(verdict_view(found, triage))
+
+    def _triage(self) -> Triage:
+        if self.served.triage is None:
+            raise Unknown("this service was started without --triage: it has no rule by which to accept or hand over")
+        return self.served.triage
 
     async def certificate(self, certifying: "Certifying") -> bytes:
         """The finished job's certificate, as JSON."""
@@ -240,11 +270,12 @@ class Service:
         if job.error is not None:
             raise job.error
 
-    async def _read(self, content: bytes, kind: str) -> torch.Tensor:
-        return await self._on_reader(partial(self._input, content, kind))
+    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> torch.Tensor:
+        return await self._on_reader(partial(self._input, content, kind, leeway))
 
-    def _input(self, content: bytes, kind: str) -> torch.Tensor:
-        return as_input(read_input(content, kind, self.served.shape), "images", self.served.smoothed.sigma)
+    def _input(self, content: bytes, kind: str, leeway: float | None) -> torch.Tensor:
+        given = read_input(content, kind, self.served.shape)
+        return as_input(given, "images", self.served.smoothed.sigma, leeway=leeway)
 
     async def _on_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
@@ -273,6 +304,19 @@ def _settings(question: CertifyQuestion, last: Look) -> Settings:
     """What is asked of the last look; refused if it could certify nothing."""
     claims: Sequence[str] = question.claims
     return Settings(last.n, question.n0, question.alpha * last.share, claims, question.sides)
+
+
+def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
+    """Refuse a rule that was chosen for something else than what is served."""
+    triage.check_network(smoothed.fingerprint)
+    origin, here = triage.origin, smoothed.provenance(0, 0, 0.0)
+    expected, got = (origin.sigma, origin.model, origin.precision), (smoothed.sigma, here.model, here.precision)
+    if expected != got:
+        raise InvalidArgument(
+            f"the triage was chosen for {origin}, and this service has sigma = {got[0]:g}, the model {got[1]} and {got[2]}; "
+            f"serve what was calibrated, or calibrate what is served"
+        )
+    copies_of("the n of the triage", triage.n, limits)
 
 
 def _accepted(job: Job, looks: list[int]) -> Event:

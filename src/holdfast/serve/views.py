@@ -15,6 +15,7 @@ from holdfast.sampling import Task
 from holdfast.sampling.copies import copies_for
 from holdfast.scores import ScoreHistogram
 from holdfast.sequential import Decision
+from holdfast.triage import Triage, Verdict
 
 POINTS = 401
 FARTHEST = 4.0
@@ -75,6 +76,25 @@ def decision_view(decision: Decision) -> dict[str, Any]:
     """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
     seed = None if decision.seed is None else f"{decision.seed:#x}"
     return {"format": "decision-1", **asdict(decision), "seed": seed}
+
+
+def verdict_view(verdict: Verdict, triage: Triage) -> dict[str, Any]:
+    """What is done with an input, and the promise behind it."""
+    return {
+        "format": "verdict-1",
+        **asdict(verdict),
+        "promise": promise_view(triage),
+    }
+
+
+def promise_view(triage: Triage) -> dict[str, Any]:
+    """From which confidence on a class is accepted, and how often that may be wrong, under which attack."""
+    return {
+        "threshold": triage.threshold,
+        "epsilon": triage.epsilon,
+        "delta": triage.delta,
+        "radius": triage.radius,
+    }
 
 
 def bars(scores: ScoreHistogram) -> list[int]:
