@@ -2,9 +2,11 @@
 
 import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -179,6 +181,70 @@ def test_weights_that_are_no_longer_shared_are_noticed() -> None:
     after = smoothed.certify(x, n=500, seed=1)
     assert after.evidence != before.evidence
     assert after.evidence == hf.SmoothedClassifier(net, 0.3, precision="bfloat16").certify(x, n=500, seed=1).evidence
+
+
+class Apart(nn.Module):
+    """A module with parts that torch does not know of."""
+
+    def __init__(self, step: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+        self.heads = [nn.Linear(3, 3)]
+        self.step = step
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * self.step(self.heads[0](self.first(x)))
+
+
+def _step(x: Tensor) -> Tensor:
+    return x
+
+
+def _other_step(x: Tensor) -> Tensor:
+    return -x
+
+
+_other_step.__name__ = _other_step.__qualname__ = "_step"
+
+
+def _write_to_a_hidden_part(net: Apart) -> None:
+    net.heads[0].weight.data.neg_()
+
+
+def _define_a_function_again(net: Apart) -> None:
+    vars(sys.modules[__name__])["_step"] = _other_step
+    net.step = _other_step
+
+
+def _define_a_class_again(net: Apart) -> None:
+    def forward(self: Apart, x: Tensor) -> Tensor:
+        return -Apart.forward(self, x)
+
+    again = type("Apart", (Apart,), {"forward": forward, "__module__": Apart.__module__, "__qualname__": "Apart"})
+    net.__class__ = again
+
+
+def _bind_another_lambda(net: Apart) -> None:
+    net.forward = MethodType(lambda self, x: -Apart.forward(self, x), net)  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    "change", [_write_to_a_hidden_part, _define_a_function_again, _define_a_class_again, _bind_another_lambda]
+)
+def test_what_torch_does_not_see_is_certified_as_it_is_now(
+    change: Callable[[Apart], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_step", _step)
+    net, x = Apart(_step), torch.rand(1, 8, 8)
+    if change is _bind_another_lambda:
+        net.forward = MethodType(lambda self, x: Apart.forward(self, x), net)  # type: ignore[method-assign]
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    before = smoothed.certify(x, n=500, seed=1).evidence
+    change(net)
+    after = smoothed.certify(x, n=500, seed=1).evidence
+    assert after != before
+    assert after == hf.SmoothedClassifier(net, 0.3, precision="bfloat16").certify(x, n=500, seed=1).evidence
 
 
 def test_two_threads_certify_one_module_in_evaluation_mode() -> None:

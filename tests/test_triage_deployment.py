@@ -12,6 +12,8 @@ from torch import nn
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.errors import ModelError
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.store import Entry, write_part
 from holdfast.sampling.engine import Task
 from holdfast.sampling.tally import EstimationTally, SelectionTally
 
@@ -166,3 +168,18 @@ def test_calibrating_on_what_was_trained_on_is_refused(tmp_path: Path, capsys: p
         capsys.readouterr()
         assert holdfast(["triage", str(out), "--radius", "0.1"]) != 0
         assert ("trained on" in capsys.readouterr().err) == refused
+
+
+def test_one_of_several_looks_is_no_basis_for_a_decision(
+    calibrated: tuple[hf.SmoothedClassifier, hf.Triage], tmp_path: Path
+) -> None:
+    smoothed, triage = calibrated
+    certificate = smoothed.certify(np.ones((1, 6, 6), dtype=np.float32), n=1_000, n0=50)
+    look = replace(certificate, share=0.5)
+    assert triage.decide(certificate).accepted
+    with pytest.raises(hf.InvalidInput, match="several looks"):
+        triage.decide(look)
+    with pytest.raises(hf.InvalidInput, match="several looks"):
+        hf.choose_threshold([(look, 1)] * 100, radius=RADIUS)
+    with pytest.raises(hf.InvalidArgument, match="planned looks"):
+        write_part(RunFolder(tmp_path), 0, [Entry(0, 1, look)])

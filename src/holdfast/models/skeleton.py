@@ -3,8 +3,10 @@
 import hashlib
 import io
 import pickle
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -17,12 +19,14 @@ _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _EMPTY = frozenset((dict, OrderedDict, list, set))
 
 
-def skeleton_of(net: nn.Module) -> bytes | None:
+def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     """Equal for modules that differ in nothing but their weights and training flags; None if that cannot be told.
 
-    Classes, attributes, hooks, tensors that are neither parameters nor buffers, the names, shapes and types of those that
-    are, and what is shared, all count. A function counts by its name; one without a name that can be found again (a lambda, a closure)
-    makes the module one that cannot be compared.
+    Classes, attributes, hooks, tensors that are neither parameters nor buffers, modules that are kept where torch does not
+    look (with their weights), the names, shapes and types of weights, and what is shared, all count. Functions and
+    classes count as the objects they are, since another one may have come under the same name; for comparing
+    ``anywhere``, beyond this process, they count by their names. A function that cannot be found by its name (a lambda, a
+    closure) makes the module one that cannot be compared.
     """
     modules = list(net.named_modules())
     names = {id(module): name for name, module in modules}
@@ -41,12 +45,13 @@ def skeleton_of(net: nn.Module) -> bytes | None:
         ]
         children = [(key, names[id(child)]) for key, child in module._modules.items() if child is not None]
         kind = type(module)
-        parts.append(repr((name, kind.__module__, kind.__qualname__, children, tensors, plain)))
+        which = (kind.__module__, kind.__qualname__, 0 if anywhere else id(kind))
+        parts.append(repr((name, which, children, tensors, plain)))
         if rest:
             parts.append(rest)
     buffer = io.BytesIO()
     try:
-        _Pickler(buffer, names).dump(parts)
+        _Pickler(buffer, names, anywhere).dump(parts)
     except Exception:  # foreign objects: whatever stops them from being written down
         return None
     return hashlib.sha256(buffer.getvalue()).digest()
@@ -62,7 +67,7 @@ def _is_plain(value: object) -> bool:
 
 def fingerprint(net: nn.Module) -> str | None:
     """SHA-256 of the skeleton and of every parameter and buffer by name; None if the module cannot be compared."""
-    skeleton = skeleton_of(net)
+    skeleton = skeleton_of(net, anywhere=True)
     if skeleton is None:
         return None
     digest = hashlib.sha256(skeleton)
@@ -73,23 +78,44 @@ def fingerprint(net: nn.Module) -> str | None:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes tensors by their content, modules by their name, and sets in order."""
+    """Writes tensors by their content, modules and functions by their names, and sets in order."""
 
-    def __init__(self, file: io.BytesIO, names: Mapping[int, str]) -> None:
+    def __init__(self, file: io.BytesIO, names: Mapping[int, str], anywhere: bool) -> None:
         super().__init__(file, protocol=4)
         # Equal values must give equal bytes, whether or not they are one object.
         self.fast = True
         self._names = names
+        self._anywhere = anywhere
 
     def persistent_id(self, thing: Any) -> object:
         """What stands for a thing."""
         if isinstance(thing, nn.Module):
-            return ("module", self._names.get(id(thing)) or repr(skeleton_of(thing)))
+            if id(thing) in self._names:
+                return ("module", self._names[id(thing)])
+            # Its weights are nobody's parameters, and nobody copies them: they count as content.
+            stranger = fingerprint(thing), skeleton_of(thing, anywhere=self._anywhere)
+            if None in stranger:
+                raise pickle.PicklingError("a module that cannot be compared")
+            return ("stranger", stranger)
+        if isinstance(thing, MethodType) and getattr(type(thing.__self__), thing.__name__, None) is not thing.__func__:
+            raise pickle.PicklingError("a method under a name that is not its own")
+        if isinstance(thing, FunctionType):
+            if _by_name(thing) is not thing:
+                raise pickle.PicklingError("a function that cannot be found by its name")
+            return ("function", thing.__module__, thing.__qualname__, 0 if self._anywhere else id(thing))
         if isinstance(thing, Tensor):
             return ("tensor", str(thing.dtype), tuple(thing.shape), _content(thing))
         if isinstance(thing, set | frozenset):
             return ("set", sorted(map(repr, thing)))
         return None
+
+
+def _by_name(function: FunctionType) -> object:
+    """What is found under a function's name now."""
+    found: object = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def _content(tensor: Tensor) -> bytes:

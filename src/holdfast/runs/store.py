@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import Method
 from holdfast.bounds.named import method_named
 from holdfast.certificate import Certificate, Provenance
+from holdfast.errors import InvalidArgument
 from holdfast.evidence import Evidence
 from holdfast.grid import Grid
 from holdfast.runs.folder import RunFolder
@@ -105,6 +106,10 @@ def read_scores(folder: RunFolder, measure: str) -> Iterator[OccupiedCounters]:
 
 def _columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
     certificates = [entry.certificate for entry in entries]
+    if any(certificate.share != 1 for certificate in certificates):
+        raise InvalidArgument(
+            "a run holds certificates that may spend all of their alpha, got one of several planned looks; keep it as JSON"
+        )
     evidence = [certificate.evidence for certificate in certificates]
 
     def if_claimed(claim: str, value: Callable[[Certificate], float]) -> list[float | None]:

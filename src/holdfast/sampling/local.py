@@ -139,6 +139,9 @@ class LocalEngine(Engine):
                     with counting(probabilities, batch.slots):
                         tally.add(probabilities, batch.slots)
                     on_copies(batch.count)
+            if model.device.type == "cuda":
+                # Whoever reads the counts may be in another stream.
+                torch.cuda.current_stream(model.device).synchronize()
             return tally
 
         with ExitStack() as stack:

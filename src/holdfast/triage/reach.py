@@ -30,7 +30,12 @@ class Origin:
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
-        """Where a certificate's counts come from."""
+        """Where a certificate's counts come from; refused if how many there are was chosen after they were seen."""
+        if certificate.share != 1:
+            raise InvalidInput(
+                "expected a certificate whose number of copies was fixed beforehand, got one of several looks at the same copies; "
+                "certify with a fixed n: smoothed.certify, smoothed.triage, or POST /v1/certify"
+            )
         made, evidence = certificate.provenance, certificate.evidence
         bins = evidence.score.grid.bins
         return cls(certificate.sigma, certificate.n, certificate.n0, bins, made.model, made.precision)
