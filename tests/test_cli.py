@@ -1,5 +1,6 @@
 """The command line as a person uses it: what it prints, what it writes, how it exits."""
 
+import itertools
 import json
 import os
 import re
@@ -8,16 +9,19 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import holdfast as hf
-from holdfast.cli.app import run
+from holdfast.cli.app import INTERRUPTED, run
 from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
+from holdfast.sampling import decisions
 from networks import images
 
 EMBEDDED = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25"]
@@ -405,6 +409,23 @@ def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -
         r"\d of 5 certified, \d of them for the right class, with [\d,]+ noisy copies", " ".join(text.split())
     )
     assert run(["decide", *EMBEDDED, "--at-least", "1.5", "--radius", "0.1"]) == hf.InvalidArgument.exit_code
+
+
+def test_decide_keeps_what_was_decided_when_it_is_interrupted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = decisions.decide_all
+
+    def interrupted(*args: Any, **kwargs: Any) -> Iterator[decisions.Decided]:
+        yield from itertools.islice(whole(*args, **kwargs), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.smoothed.decide_all", interrupted)
+    question = ["--at-least", "0.7", "--radius", "0.1", "--skip", "100", "--n", "5000", "--seed", "1"]
+    assert run(["decide", *EMBEDDED, *question]) == INTERRUPTED
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("input ") == 2
+    assert re.search(r"\d of 2 certified \(3 more were not decided\), \d of them for the right class", text)
 
 
 def test_serve_opens_a_browser_answers_until_interrupted_and_says_when_the_port_is_taken(tmp_path: Path) -> None:

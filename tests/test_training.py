@@ -30,6 +30,17 @@ def test_the_loss_is_cross_entropy_plus_weighted_divergence_and_entropy() -> Non
     assert float(plain) == pytest.approx(-np.mean([math.log(p[0, k, k]) for k in range(2)]), rel=1e-6)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_few_steps_are_enough_for_the_schedule(steps: int, optimizer: str) -> None:
+    count = np.arange(4 * steps)
+    data = LabelledInputs("made up", np.zeros((4 * steps, 1, 8, 8), np.uint8), count % 2, count)
+    recipe = Recipe(0.25, epochs=1, batch=4, optimizer=optimizer)
+    seen: list[Epoch] = []
+    train(Architecture("small-cnn", 1, 8, 2), data, recipe, device=CPU, on_epoch=seen.append)
+    assert math.isfinite(seen[0].loss)
+
+
 def test_images_move_by_whole_pixels_and_zeros_move_in() -> None:
     torch.manual_seed(0)
     images = torch.arange(1.0, 17.0).reshape(1, 1, 4, 4).repeat(200, 3, 1, 1)

@@ -228,10 +228,12 @@ class SmoothedClassifier:
         indices: Sequence[int] | None = None,
         batch: int | None = None,
         progress: bool | None = None,
+        on_decision: Callable[[int, Decision], None] = lambda _position, _decision: None,
     ) -> list[Decision]:
         """:meth:`decide` for many inputs; whenever one is decided the next takes its place, so batches stay full.
 
-        ``alpha`` is each decision's own. ``indices`` key the noise; by default the position.
+        ``alpha`` is each decision's own. ``indices`` key the noise; by default the position. ``on_decision`` is told an
+        input's position and its decision as soon as it is made.
         """
         _check_batch_of_inputs(xs)
         keys = list(range(len(xs))) if indices is None else [check_count("index", each, at_least=0) for each in indices]
@@ -253,6 +255,7 @@ class SmoothedClassifier:
         with progress_bar("deciding", len(xs), unit="inputs", show=progress) as on_decided:
             for each in decide_all(engine, asked, question, measure=measure, n0=n0):
                 found[each.position] = replace(each.decision, predicted=each.predicted, seed=known_seed)
+                on_decision(each.position, found[each.position])
                 on_decided(1)
         return [found[position] for position in range(len(xs))]
 

@@ -1,5 +1,6 @@
 """``holdfast certify``: a dataset into a run on disk."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +135,7 @@ def certify(
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)
     print_report([run], Question(), console)
-    console.print(f"{len(run)} certificates in {out}; next: holdfast report {out}", soft_wrap=True)
+    console.print(f"{len(run)} certificates in {out}; next: holdfast report {shlex.quote(str(out))}", soft_wrap=True)
 
 
 def execute_or_say(smoothed: "SmoothedClassifier", plan: "Plan", progress: bool | None) -> "CertifiedRun":

@@ -1,5 +1,6 @@
 """``holdfast compact``: a smaller copy of a run."""
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -20,6 +21,7 @@ def compact(
         sum(path.stat().st_size for path in (folder / "certificates").glob("*")) for folder in (run, copy.path)
     )
     Console(highlight=False).print(
-        f"{len(copy)} certificates in {out}: {after / 1e6:.2f} MB, from {before / 1e6:.2f} MB; next: holdfast report {out}",
+        f"{len(copy)} certificates in {out}: {after / 1e6:.2f} MB, from {before / 1e6:.2f} MB; "
+        f"next: holdfast report {shlex.quote(str(out))}",
         soft_wrap=True,
     )

@@ -1,6 +1,7 @@
 """``holdfast decide``: one question about many inputs, with as few noisy copies as it takes."""
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
@@ -9,6 +10,10 @@ from rich.console import Console
 from holdfast.cli.options import COMPILE, DATA, MODEL, PRECISION
 from holdfast.cli.parsing import seed_number
 from holdfast.validation import check_count
+
+if TYPE_CHECKING:
+    from holdfast.sequential import Decision
+    from holdfast.zoo.datasets.labelled import LabelledData
 
 
 def decide(
@@ -59,29 +64,42 @@ def decide(
     )
     console = Console(highlight=False)
     began = time.monotonic()
-    decisions = smoothed.decide_many(
-        # What is in memory anyway goes as an array, all of which is looked at before anything is sampled.
-        inputs.batch(np.arange(len(inputs))) if isinstance(inputs, LabelledInputs) else Images(inputs),
-        at_least=at_least,
-        radius=radius,
-        measure=measure,
-        alpha=alpha,
-        n_max=n,
-        n0=n0,
-        seed=known_seed,
-        indices=inputs.indices.tolist(),
-        progress=progress,
-    )
+    found: dict[int, Decision] = {}
+    try:
+        smoothed.decide_many(
+            # What is in memory anyway goes as an array, all of which is looked at before anything is sampled.
+            inputs.batch(np.arange(len(inputs))) if isinstance(inputs, LabelledInputs) else Images(inputs),
+            at_least=at_least,
+            radius=radius,
+            measure=measure,
+            alpha=alpha,
+            n_max=n,
+            n0=n0,
+            seed=known_seed,
+            indices=inputs.indices.tolist(),
+            progress=progress,
+            on_decision=found.__setitem__,
+        )
+    finally:
+        # Whoever interrupts keeps what was decided: each decision stands by itself.
+        if found:
+            full = n * len(found)
+            samples = sum(each.samples for each in found.values())
+            console.print(
+                f"{_said(found, inputs, console)} with {samples:,} noisy copies: {samples / full:.1%} of the {full:,} of full runs, "
+                f"in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
+                soft_wrap=True,
+            )
+
+
+def _said(found: "dict[int, Decision]", inputs: "LabelledData", console: Console) -> str:
+    """Print every decision in the inputs' order; returns how many are certified, in words."""
     certified = right = 0
-    for index, label, decision in zip(inputs.indices.tolist(), inputs.labels.tolist(), decisions, strict=True):
+    for position, decision in sorted(found.items()):
+        index, label = inputs.indices[position], inputs.labels[position]
         certified += decision.certified
         right += decision.certified and decision.predicted == label
         verdict = "its label" if decision.predicted == label else f"its label is {label}"
         console.print(f"input {index}, class {decision.predicted} ({verdict}): {decision.reason}", soft_wrap=True)
-    samples = sum(each.samples for each in decisions)
-    full = n * len(inputs)
-    console.print(
-        f"\n{certified} of {len(inputs)} certified, {right} of them for the right class, with {samples:,} noisy copies: "
-        f"{samples / full:.1%} of the {full:,} of full runs, in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
-        soft_wrap=True,
-    )
+    rest = "" if len(found) == len(inputs) else f" ({len(inputs) - len(found)} more were not decided)"
+    return f"\n{certified} of {len(found)} certified{rest}, {right} of them for the right class,"

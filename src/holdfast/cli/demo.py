@@ -1,5 +1,6 @@
 """``holdfast demo``: the embedded network and images, from noise to a report, in under a minute."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,11 +86,12 @@ def demo(
     console.print(f"  {page}", soft_wrap=True)
     console.print("\nWhere to look next", style="bold")
     console.print(
-        f"  holdfast report {target} --threshold 0.8 --radii 0,0.1,0.2   (any threshold or radius; nothing is sampled again)",
+        f"  holdfast report {shlex.quote(str(target))} --threshold 0.8 --radii 0,0.1,0.2   "
+        "(any threshold or radius; nothing is sampled again)",
         soft_wrap=True,
     )
     console.print(
-        "  holdfast demo --n 100000                                   (the paper's setting: ten times the copies)",
+        "  holdfast demo --n 100000                                   (as many copies as the paper takes)",
         soft_wrap=True,
     )
     console.print(

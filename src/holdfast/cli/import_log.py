@@ -1,5 +1,6 @@
 """``holdfast import``: a published log into a run that ``report`` can draw."""
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -19,6 +20,6 @@ def import_command(
     known = "unknown" if run.sigma is None else f"{run.sigma:g}"
     console = Console(highlight=False)
     console.print(
-        f"imported {len(run)} inputs ({run.measures[0]}, sigma {known}) into {out}; next: holdfast report {out}",
+        f"imported {len(run)} inputs ({run.measures[0]}, sigma {known}) into {out}; next: holdfast report {shlex.quote(str(out))}",
         soft_wrap=True,
     )

@@ -102,6 +102,6 @@ def train(
     }
     save_checkpoint(out, net, architecture, notes)
     console.print(
-        f"weights in {out}; next: holdfast certify --model {out} --data ... --sigma {sigma:g} --out runs/...",
+        f"weights in {out}; next: holdfast certify --model {shlex.quote(str(out))} --data ... --sigma {sigma:g} --out runs/...",
         soft_wrap=True,
     )

@@ -95,12 +95,13 @@ def _optimizer(
     net: nn.Module, recipe: Recipe, *, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.OneCycleLR]:
     rate = recipe.learning_rate
+    rise = 0.2 if steps != 5 else 0.3  # of five steps, a fifth rises in no time, by which torch would divide
     if recipe.optimizer == "adamw":
         adam = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.weight_decay)
-        return adam, torch.optim.lr_scheduler.OneCycleLR(adam, max_lr=rate, total_steps=steps, pct_start=0.2)
+        return adam, torch.optim.lr_scheduler.OneCycleLR(adam, max_lr=rate, total_steps=steps, pct_start=rise)
     sgd = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, nesterov=True, weight_decay=recipe.weight_decay)
     return sgd, torch.optim.lr_scheduler.OneCycleLR(
-        sgd, max_lr=rate, total_steps=steps, pct_start=0.2, cycle_momentum=False
+        sgd, max_lr=rate, total_steps=steps, pct_start=rise, cycle_momentum=False
     )
 
 
