@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,6 +126,20 @@ def test_compact_writes_a_copy_that_reports(
     assert json.loads(capsys.readouterr().out)["runs"][0]["inputs"] == 7
     assert run(["compact", str(certified), "--out", str(small)]) == hf.RunError.exit_code
     assert run(["compact", str(certified), "--bins", "1000", "--out", str(small / "x")]) == hf.InvalidArgument.exit_code
+
+
+def test_a_run_with_a_missing_part_is_not_passed_on_as_whole(
+    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = tmp_path / "torn"
+    shutil.copytree(certified, torn)
+    config = json.loads((torn / "run.json").read_text())
+    (torn / "run.json").write_text(json.dumps({**config, "inputs": 9}))  # as if a file with two were gone
+    code, text = refused(capsys, "compact", str(torn), "--out", str(tmp_path / "small"))
+    assert code == hf.RunError.exit_code
+    assert "missing" in text
+    assert run(["export", str(torn), "--measure", "score", "--out", str(tmp_path / "log.tsv")]) == 0
+    assert "of 9 inputs" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.slow

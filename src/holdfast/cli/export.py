@@ -23,6 +23,13 @@ def export(
     choice(measure, "--measure", ("label", "score", "margin"))
     if not out.absolute().parent.is_dir():
         raise RunError(f"the folder of {out} does not exist; create it first")
-    log = export_log(Run.open(run), measure)
+    opened = Run.open(run)
+    log = export_log(opened, measure)
     RunFolder(out.absolute().parent).write(out.name, lambda path: write_log(path, log))
-    Console(highlight=False).print(f"{len(log.rows)} rows in {out}", soft_wrap=True)
+    planned = opened.config.get("inputs", len(log.rows))
+    rest = (
+        ""
+        if planned == len(log.rows)
+        else f", of {planned} inputs: the others are not certified, or their files are missing"
+    )
+    Console(highlight=False).print(f"{len(log.rows)} rows in {out}{rest}", soft_wrap=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.held_out import check_whole
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry, bytes_per_entry, write_part
 
@@ -29,6 +30,8 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         raise RunError(
             f"{source.path} is not complete: it is being certified, or was killed; repeat the command it was begun with to finish it"
         )
+    if source.config.get("status") == "complete":
+        check_whole(source.path, source.config, len(source))
     finer = sorted({entry.certificate.evidence.score.grid.bins for entry in source})
     entries = [
         Entry(
