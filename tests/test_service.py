@@ -5,8 +5,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import numpy as np
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import InvalidArgument
+from holdfast.evidence import Evidence
+from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
 from holdfast.serve.server import check_address
 from networks import images, small_net
@@ -288,6 +291,49 @@ def test_an_input_that_the_model_cannot_answer_fails_alone() -> None:
         smoothed = small_served(Fussy()).smoothed
         assert certificate(answers[0]) == smoothed.certify(xs[0], n=4_000, seed=5)
         assert found.client.get("/v1/ready").status_code == 200
+
+
+def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Showing single copies, and what a job makes of its counts."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with running() as found:
+        x, device = images(1)[0], found.service.device
+        estimate = device._engine.estimate
+
+        def unpeekable(tasks: Sequence[Task], **options: Any) -> Sequence[Evidence]:
+            if len(tasks) > 1:
+                broken()
+            return estimate(tasks, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(device._engine, "estimate", unpeekable)
+            kinds = [each["event"] for each in stream(found, "/v1/certify/stream?n=2000", npy(x))]
+            assert kinds[-1] == "done"
+            assert "copies" not in kinds
+        with monkeypatch.context() as patch:
+            patch.setattr("holdfast.sequential.Deciding.give", broken)
+            # The server closes the line on which it failed, so this one is not shared.
+            question = f"{found.url}/v1/decide?at_least=0.2&radius=0.05"
+            failed = httpx.post(question, content=npy(x), headers={"Content-Type": NPY}, timeout=20.0)
+            assert failed.status_code == 500
+        assert found.client.get("/v1/ready").status_code == 200
+        assert found.decide(x, "at_least=0.2&radius=0.05").status_code == 200
+
+
+def test_a_device_without_its_thread_refuses_at_once() -> None:
+    with running() as found:
+        device = found.service.device
+        device._closing = True
+        with device._changed:
+            device._changed.notify_all()
+        device._thread.join()
+        device._closing = False
+        refused = found.certify(images(1)[0], "n=300")
+        assert refused.status_code == 503
+        assert "does not work" in refused.json()["error"]
 
 
 @pytest.mark.parametrize(

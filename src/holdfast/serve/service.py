@@ -217,6 +217,8 @@ class Service:
                 yield {"event": "chosen", **selection_view(job.selection)}
             if not shown and job.peeked is not None:
                 shown = True
+                if not job.peeked:  # the device could not show any
+                    continue
                 yield {"event": "copies", "copies": await self._on_reader(partial(self._copies, job))}
             evidence = job.evidence
             if evidence is not None and evidence.n > counted:
@@ -263,8 +265,8 @@ class Service:
         return decision_view(replace(decision, predicted=selection.predicted, seed=job.asked.seed))
 
     def _submit(self, job: Job) -> None:
-        self._open[job.id] = job
         self.device.submit(job)
+        self._open[job.id] = job
 
     def _check(self, job: Job) -> None:
         if job.error is not None:
