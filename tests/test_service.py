@@ -357,6 +357,16 @@ def test_a_bad_question_is_refused_with_a_reason(served: Running, query: str, sa
     assert said in refused.json()["error"]
 
 
+def test_a_callers_text_is_never_the_services_failure(served: Running) -> None:
+    x = images(1)[0]
+    assert certificate(served.certify(x, "n=300&seed=0123")) == from_python().certify(x, n=300, seed=123)
+    document = from_python().certify(x, n=300, seed=5).to_dict()
+    document["provenance"]["\ud800"] = 1
+    refused = served.client.post("/v1/read", content=json.dumps(document).encode())
+    assert refused.status_code == 422
+    assert "\ud800" in refused.json()["error"]
+
+
 def test_a_body_that_is_too_large_is_refused_whether_or_not_it_says_so() -> None:
     with running(limits=Limits(upload=1_000)) as found:
         for content in (b"0" * 1_001, (part for part in [b"0" * 600, b"0" * 600])):

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from PIL import Image
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -65,28 +66,29 @@ def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = N
 
 def _handle_refusals(app: FastAPI) -> None:
     @app.exception_handler(HoldfastError)
-    async def refused(_: Request, error: HoldfastError) -> JSONResponse:
+    async def refused(_: Request, error: HoldfastError) -> Response:
         if isinstance(error, Refusal):
             return _said(error.status, str(error), dict(error.headers))
         status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
         return _said(status, str(error))
 
     @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> JSONResponse:
+    async def failed(_: Request, error: Exception) -> Response:
         return _said(500, f"the service failed on this request ({type(error).__name__}); its log says more")
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
         return _said(422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)
-    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+    async def unknown(_: Request, error: HTTPException) -> Response:
         return _said(error.status_code, str(error.detail), dict(error.headers or {}))
 
 
-def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": reason}, status, headers)
+def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
+    return Response(json.dumps({"error": reason}).encode(), status, headers, "application/json")
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
