@@ -117,6 +117,25 @@ def test_by_default_every_request_has_a_secret_of_its_own(served: Running) -> No
     assert served.certify(x, "n=300&seed=5").json()["seeded_by"] == "caller"
 
 
+def test_a_decision_says_who_chose_its_seed_and_all_that_a_replay_needs(served: Running) -> None:
+    x = images(1)[0]
+    question = "at_least=-0.5&radius=0.05&measure=margin&n_max=5000&n0=70&index=3"
+    found = served.decide(x, question).json()
+    assert found["seeded_by"] == "service"
+    assert (found["measure"], found["index"], found["n0"], found["sigma"]) == ("margin", 3, 70, 0.3)
+    assert served.decide(x, f"{question}&seed=7").json()["seeded_by"] == "caller"
+
+
+def test_who_chose_the_seed_is_not_lost_when_a_certificate_is_read(served: Running) -> None:
+    document = served.certify(images(1)[0], "n=300&seed=5").json()
+    assert served.client.post("/v1/read", json=document).json()["seeded_by"] == "caller"
+    assert served.client.post("/v1/read", json={**document, "seeded_by": "service"}).json()["seeded_by"] == "service"
+    for bad in ("nobody", 1, None, ["service"], {}):
+        assert served.client.post("/v1/read", json={**document, "seeded_by": bad}).status_code == 422
+    del document["seeded_by"]
+    assert served.client.post("/v1/read", json=document).json()["seeded_by"] is None
+
+
 def test_an_operator_may_refuse_seeds() -> None:
     with running(limits=Limits(replays=False)) as found:
         refused = found.certify(images(1)[0], "n=300&seed=5")

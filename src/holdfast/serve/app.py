@@ -222,8 +222,8 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         """A certificate that was exported: its curves, computed again from its counts."""
         with service.device.place():
             content = await _body(request, service.limits)
-            certificate = await service.at_desk(partial(read_certificate, content, service.limits))
-            view = await service.at_desk(partial(certificate_view, certificate))
+            found = await service.at_desk(partial(read_certificate, content, service.limits))
+            view = await service.at_desk(partial(certificate_view, found.certificate, seeded_by=found.seeded_by))
             return Response(to_json(view), media_type="application/json")
 
 

@@ -98,7 +98,7 @@ class Service:
         x = await self._read(content, kind)
         job = CertifyJob(Asked(x, seed, question.index, question.n0), looks, watched=SHOWN if watched else 0)
         self._submit(job)
-        return Certifying(job, settings, question.alpha, "service" if question.seed is None else "caller")
+        return Certifying(job, settings, question.alpha, _who_chose(question))
 
     async def decide_job(self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool) -> DecideJob:
         """Check everything, and let the device begin."""
@@ -114,7 +114,9 @@ class Service:
         )
         x = await self._read(content, kind)
         asked = Asked(x, seed, question.index, question.n0)
-        job = DecideJob(asked, deciding, question.measure, watched=SHOWN if watched else 0)
+        job = DecideJob(
+            asked, deciding, question.measure, seeded_by=_who_chose(question), watched=SHOWN if watched else 0
+        )
         self._submit(job)
         return job
 
@@ -256,13 +258,21 @@ class Service:
         return {**self._certificate(certifying, looked).to_dict(), "seeded_by": certifying.seeded_by}
 
     def _view(self, certifying: "Certifying", looked: int, *, last: bool) -> Event:
-        return certificate_view(self._certificate(certifying, looked), last=last)
+        return certificate_view(self._certificate(certifying, looked), seeded_by=certifying.seeded_by, last=last)
 
     def _decision(self, job: DecideJob) -> Event:
         decision, selection = job.deciding.decision, job.selection
         assert decision is not None
         assert selection is not None
-        return decision_view(replace(decision, predicted=selection.predicted, seed=job.asked.seed))
+        asked = job.asked
+        return {
+            **decision_view(replace(decision, predicted=selection.predicted, seed=asked.seed)),
+            "measure": job.measure,
+            "index": asked.index,
+            "n0": asked.n0,
+            "sigma": self.served.smoothed.sigma,
+            "seeded_by": job.seeded_by,
+        }
 
     def _submit(self, job: Job) -> None:
         self.device.submit(job)
@@ -300,6 +310,11 @@ class Certifying:
 def to_json(document: Event) -> bytes:
     """Strict JSON: no NaN."""
     return json.dumps(document, allow_nan=False).encode()
+
+
+def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
+    """Who chose the seed: a caller who did could have tried many."""
+    return "service" if question.seed is None else "caller"
 
 
 def _settings(question: CertifyQuestion, last: Look) -> Settings:
