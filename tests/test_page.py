@@ -83,6 +83,11 @@ def certified(page: "Page", words: str = "certified") -> None:
     page.wait_for_selector(f'#state.certified:text-is("{words}")', timeout=60_000)
 
 
+def from_a_file(page: "Page") -> None:
+    """The badge says so, and does not look like that of a certificate."""
+    page.wait_for_selector('#state.badge:not(.certified):text-is("from a file")')
+
+
 def exported(page: "Page", folder: Path) -> tuple[Path, dict[str, Any]]:
     with page.expect_download() as download:
         page.click("#export")
@@ -136,9 +141,17 @@ def test_drop_an_image_move_both_sliders_read_the_verdict_export_and_read_it_aga
     slide(page, "radius", 300)
     slide(page, "confidence", 55)
     drop(page, path)
-    certified(page, "read from a file")
-    assert page.inner_text("#verdict") == shown
+    from_a_file(page)
+    own_word = " But that these counts came from the model is the file's own word."
+    assert page.inner_text("#verdict") == shown + own_word
     assert exported(page, tmp_path)[1] == document
+
+    path.write_text(json.dumps({**document, "seeded_by": "caller"}))
+    drop(page, path)
+    page.wait_for_selector('#sure:has-text("chose the noise")')
+    from_a_file(page)
+    chosen = " Whoever made this chose the noise: it convinces nobody else."
+    assert page.inner_text("#verdict") == shown + own_word + chosen
 
 
 def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_asked_is_answered(
@@ -148,7 +161,7 @@ def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_ask
     page.focus("#samples button:nth-child(1)")
     page.keyboard.press("Enter")
     page.wait_for_selector("#export:enabled", timeout=60_000)
-    _, decision = exported(page, tmp_path)
+    path, decision = exported(page, tmp_path)
     expected = embedded().smoothed.decide(
         DATA.image(0), at_least=0.8, radius=0.25, alpha=1e-3, n_max=10_000, seed=int(decision["seed"], 16)
     )
@@ -157,6 +170,14 @@ def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_ask
     assert expected.samples < 10_000
     slide(page, "confidence", 60)
     assert "sliders have moved" in page.inner_text("#sure")
+
+    path.write_text(json.dumps({**decision, "certified": True, "radius": 3, "reason": "all is well"}))
+    drop(page, path)
+    from_a_file(page)
+    assert page.inner_text("#sentence") == ("A decision from a file: it holds no counts, so nothing here was checked.")
+    assert page.inner_text("#answer") == "The file says: all is well"
+    assert page.get_attribute("#answer", "class") == ""
+    assert page.inner_text("#sure") == ""
 
 
 def test_an_image_of_another_size_is_resized_and_said_to_be(page: "Page", tmp_path: Path) -> None:

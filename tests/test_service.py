@@ -130,7 +130,8 @@ def test_who_chose_the_seed_is_not_lost_when_a_certificate_is_read(served: Runni
     document = served.certify(images(1)[0], "n=300&seed=5").json()
     assert served.client.post("/v1/read", json=document).json()["seeded_by"] == "caller"
     assert served.client.post("/v1/read", json={**document, "seeded_by": "service"}).json()["seeded_by"] == "service"
-    for bad in ("nobody", 1, None, ["service"], {}):
+    others: list[object] = ["nobody", 1, None, ["service"], {}]
+    for bad in others:
         assert served.client.post("/v1/read", json={**document, "seeded_by": bad}).status_code == 422
     del document["seeded_by"]
     assert served.client.post("/v1/read", json=document).json()["seeded_by"] is None

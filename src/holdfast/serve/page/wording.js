@@ -68,3 +68,9 @@ export function surely(view, k) {
   const looks = view.share < 1 ? ", together with every other look" : "";
   return `True with probability at least ${sureness(view.alpha)}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
 }
+
+// What a certificate from a file cannot show by itself.
+export function hearsay(view) {
+  const chosen = view.seeded_by === "caller" ? " Whoever made this chose the noise: it convinces nobody else." : "";
+  return ` But that these counts came from the model is the file's own word.${chosen}`;
+}
