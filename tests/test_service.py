@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.evidence import Evidence
 from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
+from holdfast.serve.refusals import Unacceptable
 from holdfast.serve.server import check_address
 from networks import images, small_net
 from serving import NPY, Running, npy, running, small_served
@@ -507,6 +509,39 @@ def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Runnin
         assert served.client.post("/v1/read", json=bad).status_code == 422
     assert served.client.post("/v1/read", content=b"[" * 100_000).status_code in (400, 422)
     assert time.monotonic() - began < 5
+
+
+def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading can take seconds. Here it takes until it is told to end, and what waits behind it is never begun."""
+    go_on, begun = threading.Event(), []
+
+    def long(content: bytes, limits: Limits) -> None:
+        begun.append(limits)
+        go_on.wait(20)
+        raise Unacceptable(f"read {len(content)} bytes")
+
+    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    with running(limits=Limits(seconds=1.0)) as found, ThreadPoolExecutor(3) as pool:
+        reading = [pool.submit(found.client.post, "/v1/read", content=b"{}") for _ in range(3)]
+        try:
+            assert found.certify(images(1)[0], "n=300").status_code == 200
+            for each in reading:
+                assert each.result().status_code == 503
+            assert found.idle()
+        finally:
+            go_on.set()
+    assert len(begun) == 1
+
+
+def test_calibrations_for_what_strangers_send_are_not_kept(
+    served: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    document = from_python().certify(images(1)[0], n=300, seed=5).to_dict()
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    assert served.client.post("/v1/read", json={**document, "alpha": 0.00123}).status_code == 200
+    assert not list(tmp_path.rglob("*.json"))
+    assert served.certify(images(1)[0], "n=300&alpha=0.00124").status_code == 200
+    assert list(tmp_path.rglob("*.json"))
 
 
 def test_nothing_is_left_when_it_ends() -> None:

@@ -3,11 +3,10 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
@@ -23,14 +22,14 @@ from holdfast.serve.jobs import Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
-from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown
 from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
-from holdfast.serve.service import Service, to_json
+from holdfast.serve.service import Service
 from holdfast.serve.streaming import EventStream, gone
-from holdfast.serve.views import certificate_view, promise_view
+from holdfast.serve.views import promise_view
 from holdfast.version import installed_version
 
+T = TypeVar("T")
 _PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SCRIPTS = ("chart.js", "client.js", "wording.js")
 _PAGE |= dict.fromkeys(_SCRIPTS, "text/javascript")
@@ -143,19 +142,21 @@ class _Picture(Response):
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
-    asking = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
+    refused = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
     an_input = body_of_an_input(service.served.shape)
 
-    @app.post("/v1/certify", responses=asking, openapi_extra=an_input)
+    @app.post("/v1/certify", responses=refused, openapi_extra=an_input)
     async def certify(request: Request, question: CertifyQuery) -> Response:
         """A certificate from n copies: that of ``SmoothedClassifier.certify`` with the same seed, as ``to_dict()`` writes it."""
         with service.device.place():
             content = await _body(request, service.limits)
-            certifying = await service.certify_job(content, _type_of(request), question, watched=False)
+            asking = service.certify_job(content, _type_of(request), question, watched=False)
+            certifying = await _waited(request, service, asking)
             await _finished(request, service, certifying.job)
-            return Response(await service.certificate(certifying), media_type="application/json")
+            found = await _waited(request, service, service.certificate(certifying))
+            return Response(found, media_type="application/json")
 
-    @app.post("/v1/decide", responses=asking, openapi_extra=an_input)
+    @app.post("/v1/decide", responses=refused, openapi_extra=an_input)
     async def decide(request: Request, question: DecideQuery) -> Response:
         """Is the confidence at least so much within the radius? Stops as soon as it knows."""
         with service.device.place():
@@ -166,7 +167,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
     @app.post(
         "/v1/triage",
-        responses={**asking, **refusals(404)},
+        responses={**refused, **refusals(404)},
         openapi_extra=body_of_an_input(service.served.shape, within=None),
     )
     async def triage(request: Request) -> Response:
@@ -175,11 +176,12 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             content = await _body(request, service.limits)
             certifying = await service.triage_job(content, _type_of(request))
             await _finished(request, service, certifying.job)
-            return Response(await service.verdict(certifying), media_type="application/json")
+            found = await _waited(request, service, service.verdict(certifying))
+            return Response(found, media_type="application/json")
 
     @app.post(
         "/v1/certify/stream",
-        responses={**asking, **stream_of()},
+        responses={**refused, **stream_of()},
         openapi_extra=an_input,
         response_class=EventStream,
         status_code=200,
@@ -189,14 +191,15 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         with ExitStack() as stack:
             stack.enter_context(service.device.place())
             content = await _body(request, service.limits)
-            certifying = await service.certify_job(content, _type_of(request), question, watched=True)
+            asking = service.certify_job(content, _type_of(request), question, watched=True)
+            certifying = await _waited(request, service, asking)
             stack.callback(service.forget, certifying.job)
             events = service.certify_events(certifying, _changes(certifying.job))
             return EventStream(events, certifying.job, service.limits.seconds, stack.pop_all())
 
     @app.post(
         "/v1/decide/stream",
-        responses={**asking, **stream_of()},
+        responses={**refused, **stream_of()},
         openapi_extra=an_input,
         response_class=EventStream,
         status_code=200,
@@ -217,14 +220,16 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             raise Unknown(f"there is no open request {identity[:40]!r}")
         return {"status": "stopped"}
 
-    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 413, 422, 429), openapi_extra=body_of_a_certificate())
+    @app.post(
+        "/v1/read",
+        responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503),
+        openapi_extra=body_of_a_certificate(),
+    )
     async def read(request: Request) -> Response:
         """A certificate that was exported: its curves, computed again from its counts."""
         with service.device.place():
             content = await _body(request, service.limits)
-            found = await service.at_desk(partial(read_certificate, content, service.limits))
-            view = await service.at_desk(partial(certificate_view, found.certificate, seeded_by=found.seeded_by))
-            return Response(to_json(view), media_type="application/json")
+            return Response(await _waited(request, service, service.read(content)), media_type="application/json")
 
 
 def _add_page(app: FastAPI) -> None:
@@ -279,6 +284,20 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> Calla
             loop.call_soon_threadsafe(call)
 
     return listener
+
+
+async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, T]) -> T:
+    """What is made beside the device, unless the caller goes away or the time is up: what has not begun by then never does."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone(request.receive))
+    try:
+        seconds = service.limits.seconds
+        done, _ = await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if working in done:
+            return working.result()
+        raise Stopped("the caller went away") if done else OutOfTime(f"not finished within {seconds:g} s")
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 async def _finished(request: Request, service: Service, job: Job) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from holdfast.bands.calibration import not_kept
 from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
@@ -25,6 +26,7 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.looks import Look, plan_looks
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
+from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import OutOfTime, Unknown
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
@@ -63,7 +65,10 @@ class Served:
 
 
 class Service:
-    """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts."""
+    """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts.
+
+    A fourth reads certificates that come back: what a stranger wrote into one must not hold up anybody's own.
+    """
 
     def __init__(self, served: Served, limits: Limits) -> None:
         self.served = served
@@ -77,6 +82,7 @@ class Service:
         self.metrics = Metrics(self.device)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
         self._desk = ThreadPoolExecutor(1, "holdfast-desk")
+        self._archive = ThreadPoolExecutor(1, "holdfast-archive")
         self._open: dict[str, Job] = {}
 
     def start(self) -> None:
@@ -88,6 +94,7 @@ class Service:
         self.device.close()
         self._reader.shutdown(cancel_futures=True)
         self._desk.shutdown(cancel_futures=True)
+        self._archive.shutdown(cancel_futures=True)
 
     async def certify_job(self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool) -> "Certifying":
         """Check everything, and let the device begin."""
@@ -149,6 +156,11 @@ class Service:
         self._check(job)
         self.metrics.took(job.seconds)
         return await self.at_desk(lambda: to_json(self._document(certifying, len(job.looks))))
+
+    async def read(self, content: bytes) -> bytes:
+        """The curves of a certificate that was exported, as JSON."""
+        work = partial(_curves, content, self.limits)
+        return await asyncio.get_running_loop().run_in_executor(self._archive, work)
 
     async def decision(self, job: DecideJob) -> bytes:
         """The finished job's decision, as JSON."""
@@ -310,6 +322,12 @@ class Certifying:
 def to_json(document: Event) -> bytes:
     """Strict JSON: no NaN."""
     return json.dumps(document, allow_nan=False).encode()
+
+
+def _curves(content: bytes, limits: Limits) -> bytes:
+    with not_kept():
+        found = read_certificate(content, limits)
+        return to_json(certificate_view(found.certificate, seeded_by=found.seeded_by))
 
 
 def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
