@@ -24,8 +24,9 @@ from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import Unacceptable
 from holdfast.serve.server import check_address
+from holdfast.serve.service import Served
 from networks import images, small_net
-from serving import NPY, Running, npy, running, small_served
+from serving import NPY, SHAPE, SIGMA, Running, npy, running, small_served
 
 KEY = "a-key-that-nobody-guesses"
 
@@ -286,6 +287,25 @@ def test_a_body_that_trickles_in_is_given_up() -> None:
     with running(limits=Limits(upload_seconds=0.2)) as found:
         response = found.client.post("/v1/certify", content=trickle(), headers={"Content-Type": NPY})
         assert response.status_code == 408
+
+
+def test_inputs_are_what_the_classifier_takes_them_for(served: Running) -> None:
+    """Features go beyond the range of an image; the document and the answers both follow the classifier."""
+
+    def numbers(found: Running) -> dict[str, object]:
+        schema = found.client.get("/openapi.json").json()["paths"]["/v1/certify"]["post"]["requestBody"]["content"]
+        inner = schema["application/json"]["schema"]["properties"]["input"]
+        while "items" in inner:
+            inner = inner["items"]
+        return dict(inner)
+
+    x = images(1)[0] + np.float32(7)
+    assert served.certify(x, "n=300").status_code == 422
+    assert numbers(served) == {"type": "number", "minimum": -0.5, "maximum": 1.5}
+    features = hf.SmoothedClassifier(small_net(), SIGMA, inputs="any", compile=False)
+    with running(Served(features, SHAPE)) as found:
+        assert certificate(found.certify(x, "n=300&seed=5")) == features.certify(x, n=300, seed=5)
+        assert numbers(found) == {"type": "number"}
 
 
 class Fussy(nn.Module):

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.sampling.inputs import range_of
 from holdfast.serve.guard import Guard
 from holdfast.serve.jobs import Job
 from holdfast.serve.limits import Limits
@@ -143,7 +144,8 @@ class _Picture(Response):
 
 def _add_questions(app: FastAPI, service: Service) -> None:
     refused = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
-    an_input = body_of_an_input(service.served.shape)
+    served = service.served
+    an_input = body_of_an_input(served.shape, within=range_of(served.smoothed.inputs, served.shape))
 
     @app.post("/v1/certify", responses=refused, openapi_extra=an_input)
     async def certify(request: Request, question: CertifyQuery) -> Response:
@@ -168,7 +170,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/triage",
         responses={**refused, **refusals(404)},
-        openapi_extra=body_of_an_input(service.served.shape, within=None),
+        openapi_extra=body_of_an_input(served.shape, within=None),
     )
     async def triage(request: Request) -> Response:
         """Accept a class, or hand the input to a human, by the rule that the service was started with."""

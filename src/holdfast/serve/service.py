@@ -299,7 +299,8 @@ class Service:
 
     def _input(self, content: bytes, kind: str, leeway: float | None) -> torch.Tensor:
         given = read_input(content, kind, self.served.shape)
-        return as_input(given, "images", self.served.smoothed.sigma, leeway=leeway)
+        smoothed = self.served.smoothed
+        return as_input(given, smoothed.inputs, smoothed.sigma, leeway=leeway)
 
     async def _on_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
