@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
+from holdfast.certificate import sure
 from holdfast.rounding import ceil_decimals, floor_decimals
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Served
@@ -168,6 +169,8 @@ def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_ask
     assert (decision["certified"], decision["samples"]) == (expected.certified, expected.samples)
     assert page.inner_text("#answer") == expected.reason
     assert expected.samples < 10_000
+    surely = "True with probability at least 99.9%, " if expected.certified else "Giving up certifies nothing"
+    assert page.inner_text("#sure").startswith(surely)
     slide(page, "confidence", 60)
     assert "sliders have moved" in page.inner_text("#sure")
 
@@ -253,6 +256,7 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
         0.8300000000000001,
         *generator.random(300).tolist(),
     ]
+    values += [-value for value in values]
     found = page.evaluate(
         """async (values) => {
             const wording = await import("/page/wording.js");
@@ -261,3 +265,10 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
         values,
     )
     assert found == [[floor_decimals(value, 3), ceil_decimals(value, 3)] for value in values]
+
+
+def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
+    """A browser's arithmetic would round this one up."""
+    view = {"sure": sure(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
+    said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, 0)""", view)
+    assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from holdfast.bands.calibration import not_kept
-from holdfast.certificate import Certificate
+from holdfast.certificate import Certificate, sure
 from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
 from holdfast.noise import Gaussian
@@ -216,7 +216,8 @@ class Service:
             yield event
         if job.error is None:
             self.metrics.took(job.seconds)
-            yield {"event": "done", "decision": self._decision(job)}
+            decision = self._decision(job)
+            yield {"event": "done", "decision": decision, "sure": sure(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(job)}
 

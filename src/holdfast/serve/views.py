@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.certificate import Certificate
+from holdfast.certificate import Certificate, sure
 from holdfast.evidence import Evidence, Selection
 from holdfast.noise import Gaussian, Stage
 from holdfast.sampling import Task
@@ -49,6 +49,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
     return {
         "n": certificate.n,
         "alpha": certificate.alpha,
+        "sure": sure(certificate.alpha),
         "share": certificate.share,
         "predicted": certificate.predicted,
         "abstained": certificate.abstained,

@@ -2,7 +2,7 @@
 
 import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
 import { ask, asArray, events, Refused, useKey } from "./client.js";
-import { answer, floorDecimals, grouped, hearsay, sentence, surely, sureness, trimmed } from "./wording.js";
+import { answer, floorDecimals, grouped, hearsay, sentence, surely, trimmed } from "./wording.js";
 
 const by = (id) => document.getElementById(id);
 const radius = by("radius"), confidence = by("confidence");
@@ -13,6 +13,7 @@ const state = {
   view: null, // the last certificate, as the service shows it
   ghosts: [], // lower bounds of earlier looks
   decision: null,
+  sure: "", // how sure a decision is, in words
   asked: null, // the question that a decision is about
   exported: null,
   fromFile: false, // whether what is shown was read, not sampled here
@@ -65,7 +66,7 @@ function showDecision(k, threshold) {
   by("sure").textContent = moved
     ? "The sliders have moved since: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
     : decision.certified
-      ? `True with probability at least ${sureness(decision.alpha)}, although the sampling stopped as soon as it knew.`
+      ? `True with probability at least ${state.sure}, although the sampling stopped as soon as it knew.`
       : "Giving up certifies nothing, neither that it can be done nor that it cannot.";
 }
 
@@ -177,7 +178,7 @@ function finish(event, how) {
     badge("certified", how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
     showView(event.view, `Certified from ${grouped(event.view.n)} copies.`);
   } else if (event.decision) {
-    state.decision = event.decision;
+    Object.assign(state, { decision: event.decision, sure: event.sure });
     state.exported = { document: event.decision, name: "decision" };
     badge(event.decision.certified ? "certified" : "", event.decision.certified ? "certified" : "not certified");
     by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.`;
