@@ -555,6 +555,36 @@ def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.M
     assert len(begun) == 1
 
 
+def test_what_a_caller_who_went_away_wanted_read_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, begun = threading.Event(), []
+
+    def long(content: bytes, limits: Limits) -> None:
+        begun.append(content)
+        go_on.wait(20)
+        raise Unacceptable("read to its end")
+
+    def waits_for(taken: int) -> bool:
+        until = time.monotonic() + 10
+        while found.service.device.taken != taken and time.monotonic() < until:
+            time.sleep(0.01)
+        return found.service.device.taken == taken
+
+    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    with running() as found, ThreadPoolExecutor(1) as pool:
+        try:
+            first = pool.submit(found.client.post, "/v1/read", content=b"{}")
+            assert waits_for(1)
+            host, port = found.url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as line:
+                line.sendall(b"POST /v1/read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n[]")
+                assert waits_for(2)
+            assert waits_for(1)
+        finally:
+            go_on.set()
+        assert first.result().status_code == 422
+    assert begun == [b"{}"]
+
+
 def test_calibrations_for_what_strangers_send_are_not_kept(
     served: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
