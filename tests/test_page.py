@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
+from holdfast.certificate import sure
 from holdfast.rounding import ceil_decimals, floor_decimals
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Served
@@ -83,6 +84,11 @@ def certified(page: "Page", words: str = "certified") -> None:
     page.wait_for_selector(f'#state.certified:text-is("{words}")', timeout=60_000)
 
 
+def from_a_file(page: "Page") -> None:
+    """The badge says so, and does not look like that of a certificate."""
+    page.wait_for_selector('#state.badge:not(.certified):text-is("from a file")')
+
+
 def exported(page: "Page", folder: Path) -> tuple[Path, dict[str, Any]]:
     with page.expect_download() as download:
         page.click("#export")
@@ -136,9 +142,17 @@ def test_drop_an_image_move_both_sliders_read_the_verdict_export_and_read_it_aga
     slide(page, "radius", 300)
     slide(page, "confidence", 55)
     drop(page, path)
-    certified(page, "read from a file")
-    assert page.inner_text("#verdict") == shown
+    from_a_file(page)
+    own_word = " But that these counts came from the model is the file's own word."
+    assert page.inner_text("#verdict") == shown + own_word
     assert exported(page, tmp_path)[1] == document
+
+    path.write_text(json.dumps({**document, "seeded_by": "caller"}))
+    drop(page, path)
+    page.wait_for_selector('#sure:has-text("chose the noise")')
+    from_a_file(page)
+    chosen = " Whoever made this chose the noise: it convinces nobody else."
+    assert page.inner_text("#verdict") == shown + own_word + chosen
 
 
 def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_asked_is_answered(
@@ -148,15 +162,25 @@ def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_ask
     page.focus("#samples button:nth-child(1)")
     page.keyboard.press("Enter")
     page.wait_for_selector("#export:enabled", timeout=60_000)
-    _, decision = exported(page, tmp_path)
+    path, decision = exported(page, tmp_path)
     expected = embedded().smoothed.decide(
         DATA.image(0), at_least=0.8, radius=0.25, alpha=1e-3, n_max=10_000, seed=int(decision["seed"], 16)
     )
     assert (decision["certified"], decision["samples"]) == (expected.certified, expected.samples)
     assert page.inner_text("#answer") == expected.reason
     assert expected.samples < 10_000
+    surely = "True with probability at least 99.9%, " if expected.certified else "Giving up certifies nothing"
+    assert page.inner_text("#sure").startswith(surely)
     slide(page, "confidence", 60)
     assert "sliders have moved" in page.inner_text("#sure")
+
+    path.write_text(json.dumps({**decision, "certified": True, "radius": 3, "reason": "all is well"}))
+    drop(page, path)
+    from_a_file(page)
+    assert page.inner_text("#sentence") == ("A decision from a file: it holds no counts, so nothing here was checked.")
+    assert page.inner_text("#answer") == "The file says: all is well"
+    assert page.get_attribute("#answer", "class") == ""
+    assert page.inner_text("#sure") == ""
 
 
 def test_an_image_of_another_size_is_resized_and_said_to_be(page: "Page", tmp_path: Path) -> None:
@@ -232,6 +256,7 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
         0.8300000000000001,
         *generator.random(300).tolist(),
     ]
+    values += [-value for value in values]
     found = page.evaluate(
         """async (values) => {
             const wording = await import("/page/wording.js");
@@ -240,3 +265,10 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
         values,
     )
     assert found == [[floor_decimals(value, 3), ceil_decimals(value, 3)] for value in values]
+
+
+def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
+    """A browser's arithmetic would round this one up."""
+    view = {"sure": sure(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
+    said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, 0)""", view)
+    assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."

@@ -53,6 +53,11 @@ def test_radii_are_rounded_down_and_thresholds_up(value: float) -> None:
     assert (k - 1) / UNIT < value <= k / UNIT
 
 
+def test_radii_too_large_to_be_stored_are_rounded_down_to_the_largest_that_is() -> None:
+    found = floor_units(np.array([214_748.3646, 214_748.3647, 214_748.3648, 1e6, 1e300, np.inf]))
+    assert found.tolist() == [2_147_483_646, *[2_147_483_647] * 5]
+
+
 @pytest.mark.parametrize("n", [1, 7, 60])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_an_interval_of_a_share_holds_the_probability_as_often_as_it_says(n: int, level: float) -> None:

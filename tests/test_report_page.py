@@ -459,3 +459,13 @@ def test_ten_thousand_certificates_open_in_under_three_seconds_in_less_than_20_m
         assert page.locator("#found").inner_text().startswith("10,000 of 10,000")
         page.close()
     assert best < 3
+
+
+def test_text_with_any_separator_is_quoted(chromium: "Browser") -> None:
+    source = (ASSETS / "csv.js").read_text(encoding="utf-8")
+    page = chromium.new_page()
+    found = page.evaluate(
+        f"(values) => {{ {source}\n return values.map(csvCell); }}", ["a", "a,b", "a;b", "a\tb", 'a"b', 0.5]
+    )
+    page.close()
+    assert found == ["a", '"a,b"', '"a;b"', '"a\tb"', '"a""b"', "0.5"]

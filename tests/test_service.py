@@ -5,8 +5,10 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -17,10 +19,14 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import InvalidArgument
+from holdfast.evidence import Evidence
+from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
+from holdfast.serve.refusals import Unacceptable
 from holdfast.serve.server import check_address
+from holdfast.serve.service import Served
 from networks import images, small_net
-from serving import NPY, Running, npy, running, small_served
+from serving import NPY, SHAPE, SIGMA, Running, npy, running, small_served
 
 KEY = "a-key-that-nobody-guesses"
 
@@ -114,6 +120,26 @@ def test_by_default_every_request_has_a_secret_of_its_own(served: Running) -> No
     assert served.certify(x, "n=300&seed=5").json()["seeded_by"] == "caller"
 
 
+def test_a_decision_says_who_chose_its_seed_and_all_that_a_replay_needs(served: Running) -> None:
+    x = images(1)[0]
+    question = "at_least=-0.5&radius=0.05&measure=margin&n_max=5000&n0=70&index=3"
+    found = served.decide(x, question).json()
+    assert found["seeded_by"] == "service"
+    assert (found["measure"], found["index"], found["n0"], found["sigma"]) == ("margin", 3, 70, 0.3)
+    assert served.decide(x, f"{question}&seed=7").json()["seeded_by"] == "caller"
+
+
+def test_who_chose_the_seed_is_not_lost_when_a_certificate_is_read(served: Running) -> None:
+    document = served.certify(images(1)[0], "n=300&seed=5").json()
+    assert served.client.post("/v1/read", json=document).json()["seeded_by"] == "caller"
+    assert served.client.post("/v1/read", json={**document, "seeded_by": "service"}).json()["seeded_by"] == "service"
+    others: list[object] = ["nobody", 1, None, ["service"], {}]
+    for bad in others:
+        assert served.client.post("/v1/read", json={**document, "seeded_by": bad}).status_code == 422
+    del document["seeded_by"]
+    assert served.client.post("/v1/read", json=document).json()["seeded_by"] is None
+
+
 def test_an_operator_may_refuse_seeds() -> None:
     with running(limits=Limits(replays=False)) as found:
         refused = found.certify(images(1)[0], "n=300&seed=5")
@@ -142,6 +168,7 @@ def test_a_stream_ends_with_a_certificate_that_spent_its_share(served: Running) 
     radii = np.linspace(0, 1.2, 401)
     assert np.array_equal(found.score.lower(radii), alone.score.lower(radii))
     view = events[-1]["view"]
+    assert view["sure"] == "99%"  # type: ignore[index]
     assert view["curve"]["lower"] == found.score.lower(np.array(view["curve"]["radii"])).tolist()  # type: ignore[index]
     for each in events:
         if each["event"] == "progress":
@@ -263,6 +290,25 @@ def test_a_body_that_trickles_in_is_given_up() -> None:
         assert response.status_code == 408
 
 
+def test_inputs_are_what_the_classifier_takes_them_for(served: Running) -> None:
+    """Features go beyond the range of an image; the document and the answers both follow the classifier."""
+
+    def numbers(found: Running) -> dict[str, object]:
+        schema = found.client.get("/openapi.json").json()["paths"]["/v1/certify"]["post"]["requestBody"]["content"]
+        inner = schema["application/json"]["schema"]["properties"]["input"]
+        while "items" in inner:
+            inner = inner["items"]
+        return dict(inner)
+
+    x = images(1)[0] + np.float32(7)
+    assert served.certify(x, "n=300").status_code == 422
+    assert numbers(served) == {"type": "number", "minimum": -0.5, "maximum": 1.5}
+    features = hf.SmoothedClassifier(small_net(), SIGMA, inputs="any", compile=False)
+    with running(Served(features, SHAPE)) as found:
+        assert certificate(found.certify(x, "n=300&seed=5")) == features.certify(x, n=300, seed=5)
+        assert numbers(found) == {"type": "number"}
+
+
 class Fussy(nn.Module):
     """A network that answers bright images with NaN."""
 
@@ -290,6 +336,49 @@ def test_an_input_that_the_model_cannot_answer_fails_alone() -> None:
         assert found.client.get("/v1/ready").status_code == 200
 
 
+def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Showing single copies, and what a job makes of its counts."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with running() as found:
+        x, device = images(1)[0], found.service.device
+        estimate = device._engine.estimate
+
+        def unpeekable(tasks: Sequence[Task], **options: Any) -> Sequence[Evidence]:
+            if len(tasks) > 1:
+                broken()
+            return estimate(tasks, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(device._engine, "estimate", unpeekable)
+            kinds = [each["event"] for each in stream(found, "/v1/certify/stream?n=2000", npy(x))]
+            assert kinds[-1] == "done"
+            assert "copies" not in kinds
+        with monkeypatch.context() as patch:
+            patch.setattr("holdfast.sequential.Deciding.give", broken)
+            # The server closes the line on which it failed, so this one is not shared.
+            question = f"{found.url}/v1/decide?at_least=0.2&radius=0.05"
+            failed = httpx.post(question, content=npy(x), headers={"Content-Type": NPY}, timeout=20.0)
+            assert failed.status_code == 500
+        assert found.client.get("/v1/ready").status_code == 200
+        assert found.decide(x, "at_least=0.2&radius=0.05").status_code == 200
+
+
+def test_a_device_without_its_thread_refuses_at_once() -> None:
+    with running() as found:
+        device = found.service.device
+        device._closing = True
+        with device._changed:
+            device._changed.notify_all()
+        device._thread.join()
+        device._closing = False
+        refused = found.certify(images(1)[0], "n=300")
+        assert refused.status_code == 503
+        assert "does not work" in refused.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -309,6 +398,16 @@ def test_a_bad_question_is_refused_with_a_reason(served: Running, query: str, sa
     refused = served.certify(images(1)[0], query)
     assert refused.status_code == 422
     assert said in refused.json()["error"]
+
+
+def test_a_callers_text_is_never_the_services_failure(served: Running) -> None:
+    x = images(1)[0]
+    assert certificate(served.certify(x, "n=300&seed=0123")) == from_python().certify(x, n=300, seed=123)
+    document = from_python().certify(x, n=300, seed=5).to_dict()
+    document["provenance"]["\ud800"] = 1
+    refused = served.client.post("/v1/read", content=json.dumps(document).encode())
+    assert refused.status_code == 422
+    assert "\ud800" in refused.json()["error"]
 
 
 def test_a_body_that_is_too_large_is_refused_whether_or_not_it_says_so() -> None:
@@ -352,8 +451,9 @@ def test_other_sites_cannot_ask_through_a_visitors_browser(served: Running, head
     assert response.status_code in (400, 403)
     assert served.certify(images(1)[0], "n=300").status_code == 200
     port = served.url.rsplit(":", 1)[1]
-    same = {"Content-Type": NPY, "Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"}
-    assert served.client.post("/v1/certify?n=300", content=npy(images(1)[0]), headers=same).status_code == 200
+    for name in ("localhost", "LOCALHOST"):
+        same = {"Content-Type": NPY, "Host": f"{name}:{port}", "Origin": f"http://localhost:{port}"}
+        assert served.client.post("/v1/certify?n=300", content=npy(images(1)[0]), headers=same).status_code == 200
 
 
 def test_other_machines_are_not_served_without_a_key() -> None:
@@ -431,6 +531,69 @@ def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Runnin
         assert served.client.post("/v1/read", json=bad).status_code == 422
     assert served.client.post("/v1/read", content=b"[" * 100_000).status_code in (400, 422)
     assert time.monotonic() - began < 5
+
+
+def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading can take seconds. Here it takes until it is told to end, and what waits behind it is never begun."""
+    go_on, begun = threading.Event(), []
+
+    def long(content: bytes, limits: Limits) -> None:
+        begun.append(limits)
+        go_on.wait(20)
+        raise Unacceptable(f"read {len(content)} bytes")
+
+    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    with running(limits=Limits(seconds=1.0)) as found, ThreadPoolExecutor(3) as pool:
+        reading = [pool.submit(found.client.post, "/v1/read", content=b"{}") for _ in range(3)]
+        try:
+            assert found.certify(images(1)[0], "n=300").status_code == 200
+            for each in reading:
+                assert each.result().status_code == 503
+            assert found.idle()
+        finally:
+            go_on.set()
+    assert len(begun) == 1
+
+
+def test_what_a_caller_who_went_away_wanted_read_is_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, begun = threading.Event(), []
+
+    def long(content: bytes, limits: Limits) -> None:
+        begun.append(content)
+        go_on.wait(20)
+        raise Unacceptable("read to its end")
+
+    def waits_for(taken: int) -> bool:
+        until = time.monotonic() + 10
+        while found.service.device.taken != taken and time.monotonic() < until:
+            time.sleep(0.01)
+        return found.service.device.taken == taken
+
+    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    with running() as found, ThreadPoolExecutor(1) as pool:
+        try:
+            first = pool.submit(found.client.post, "/v1/read", content=b"{}")
+            assert waits_for(1)
+            host, port = found.url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as line:
+                line.sendall(b"POST /v1/read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n[]")
+                assert waits_for(2)
+            assert waits_for(1)
+        finally:
+            go_on.set()
+        assert first.result().status_code == 422
+    assert begun == [b"{}"]
+
+
+def test_calibrations_for_what_strangers_send_are_not_kept(
+    served: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    document = from_python().certify(images(1)[0], n=300, seed=5).to_dict()
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    assert served.client.post("/v1/read", json={**document, "alpha": 0.00123}).status_code == 200
+    assert not list(tmp_path.rglob("*.json"))
+    assert served.certify(images(1)[0], "n=300&alpha=0.00124").status_code == 200
+    assert list(tmp_path.rglob("*.json"))
 
 
 def test_nothing_is_left_when_it_ends() -> None:

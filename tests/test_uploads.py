@@ -34,8 +34,8 @@ def chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
-def png(width: int, height: int, data: bytes, *others: bytes) -> bytes:
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+def png(width: int, height: int, data: bytes, *others: bytes, depth: int = 8, colour: int = 0) -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(others) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
@@ -168,6 +168,13 @@ def test_what_is_wrong_is_named() -> None:
         read_input(picture("PNG", np.zeros((6, 6, 4), dtype=np.uint8)), "image/png", SHAPE)
     with pytest.raises(Unacceptable, match="16"):
         read_input(picture("PNG", np.zeros((6, 6), dtype=np.uint16)), "image/png", SHAPE)
+    # Colour type 2 has three channels of the depth, and each row of pixels begins with a byte for its filter.
+    with pytest.raises(Unacceptable, match="at most 8 bits per channel, got 16; send"):
+        read_input(png(6, 6, zlib.compress(bytes(6 * 37)), depth=16, colour=2), "image/png", SHAPE)
+    for colour, size, key in ((0, 7, 2), (2, 19, 6)):
+        see_through = png(6, 6, zlib.compress(bytes(6 * size)), chunk(b"tRNS", bytes(key)), colour=colour)
+        with pytest.raises(Unacceptable, match=r"got one of mode (L|RGB) with a transparent colour"):
+            read_input(see_through, "image/png", SHAPE)
     with pytest.raises(Unacceptable, match="send x / 255"):
         read_input(npy(np.zeros(SHAPE, dtype=np.uint8)), NPY, SHAPE)
     with pytest.raises(Unacceptable, match=r"shape \(1, 6, 6\), got \(6, 6\)"):

@@ -447,6 +447,11 @@ class SmoothedClassifier:
         return self._engine_for([x], 1, 0, None)[0]
 
     @property
+    def inputs(self) -> str:
+        """What its inputs are taken for: ``"images"``, ``"any"`` or ``"auto"``."""
+        return self._kind
+
+    @property
     def fingerprint(self) -> str | None:
         """Which network this is: equal for equal networks, and different for others; None if that cannot be told."""
         return self._model.fingerprint

@@ -8,7 +8,9 @@ import hashlib
 import json
 import math
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -75,6 +77,19 @@ def failure_probability(n: int, gamma: float, sides: Sides, *, about: float) -> 
     return escape_probability(n, times, least, most, about=about)
 
 
+_kept: ContextVar[bool] = ContextVar("kept", default=True)
+
+
+@contextmanager
+def not_kept() -> Iterator[None]:
+    """Calibrations that are found within are not written to the cache folder: what strangers ask for must not fill it."""
+    token = _kept.set(False)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 @lru_cache(maxsize=256)
 def calibrate(n: int, alpha: float, sides: Sides) -> float:
     """The largest gamma (to seven digits, rounded down) with ``failure_probability(n, gamma, sides) <= alpha``."""
@@ -82,7 +97,8 @@ def calibrate(n: int, alpha: float, sides: Sides) -> float:
     if known is not None:
         return known
     gamma = solve(n, alpha, sides)
-    _remember(n, alpha, sides, gamma)
+    if _kept.get():
+        _remember(n, alpha, sides, gamma)
     return gamma
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNIT = 10_000
+_MOST = int(np.iinfo(np.int32).max)
 
 
 def lower_codes(values: NDArray[np.float64], low: float) -> NDArray[np.uint16]:
@@ -28,8 +29,8 @@ def upper_codes(values: NDArray[np.float64], low: float) -> NDArray[np.uint16]:
 
 
 def floor_units(values: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Nonnegative lower bounds, such as radii, as ten-thousandths rounded down."""
-    return _floor(values).astype(np.int32)
+    """Nonnegative lower bounds, such as radii, as ten-thousandths rounded down, and to the largest that can be stored."""
+    return _floor(np.minimum(values, _MOST / UNIT)).astype(np.int32)
 
 
 def threshold_units(threshold: float) -> int:

@@ -1,5 +1,6 @@
 """Checks of the inputs themselves, before any noisy copy is made."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,12 @@ def check_kind(kind: str) -> None:
     """Refuse an unknown kind of input."""
     if kind not in ("auto", "images", "any"):
         raise InvalidArgument(f'inputs must be "auto", "images" or "any", got {kind!r}')
+
+
+def range_of(kind: str, shape: Sequence[int]) -> tuple[float, float] | None:
+    """Between which values an input of this kind and shape must lie; None if that is not known: it is no image."""
+    image = kind == "images" or (kind == "auto" and len(shape) == 3 and shape[0] in (1, 3))
+    return (-_FAR, 1 + _FAR) if image else None
 
 
 def as_input(
@@ -42,9 +49,9 @@ def as_input(
     bad = int((~torch.isfinite(given)).sum())
     if bad:
         raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {x.numel()} places")
-    image = kind == "images" or (kind == "auto" and x.ndim == 3 and x.shape[0] in (1, 3))
-    if image and leeway is not None:
-        inside = given.clamp(-_FAR, 1 + _FAR)
+    within = range_of(kind, x.shape)
+    if within is not None and leeway is not None:
+        inside = given.clamp(*within)
         given = inside if float((given - inside).norm()) <= leeway + _LARGEST_SHIFT * sigma else given
     x = given.to(torch.float32).contiguous()
     shift = float((given - x.double()).norm())
@@ -54,7 +61,7 @@ def as_input(
             f"centre and scale its features first, so that sigma is not lost in their size"
         )
     low, high = float(x.min()), float(x.max())
-    if image and (low < -_FAR or high > 1 + _FAR):
+    if within is not None and (low < within[0] or high > within[1]):
         raise InvalidInput(
             f"{what} looks like an image of shape {tuple(x.shape)}, but its values go from {low:.3g} to {high:.3g} where [0, 1] is "
             f"expected: sigma and radius are measured in those units. Divide bytes by 255; if the model wants normalised "

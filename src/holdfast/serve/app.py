@@ -2,34 +2,35 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from PIL import Image
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.sampling.inputs import range_of
 from holdfast.serve.guard import Guard
 from holdfast.serve.jobs import Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
-from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown
 from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
-from holdfast.serve.service import Service, to_json
+from holdfast.serve.service import Service
 from holdfast.serve.streaming import EventStream, gone
-from holdfast.serve.views import certificate_view, promise_view
+from holdfast.serve.views import promise_view
 from holdfast.version import installed_version
 
+T = TypeVar("T")
 _PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SCRIPTS = ("chart.js", "client.js", "wording.js")
 _PAGE |= dict.fromkeys(_SCRIPTS, "text/javascript")
@@ -65,28 +66,29 @@ def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = N
 
 def _handle_refusals(app: FastAPI) -> None:
     @app.exception_handler(HoldfastError)
-    async def refused(_: Request, error: HoldfastError) -> JSONResponse:
+    async def refused(_: Request, error: HoldfastError) -> Response:
         if isinstance(error, Refusal):
             return _said(error.status, str(error), dict(error.headers))
         status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
         return _said(status, str(error))
 
     @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> JSONResponse:
+    async def failed(_: Request, error: Exception) -> Response:
         return _said(500, f"the service failed on this request ({type(error).__name__}); its log says more")
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
         return _said(422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)
-    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+    async def unknown(_: Request, error: HTTPException) -> Response:
         return _said(error.status_code, str(error.detail), dict(error.headers or {}))
 
 
-def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": reason}, status, headers)
+def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
+    return Response(json.dumps({"error": reason}).encode(), status, headers, "application/json")
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
@@ -141,19 +143,22 @@ class _Picture(Response):
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
-    asking = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
-    an_input = body_of_an_input(service.served.shape)
+    refused = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
+    served = service.served
+    an_input = body_of_an_input(served.shape, within=range_of(served.smoothed.inputs, served.shape))
 
-    @app.post("/v1/certify", responses=asking, openapi_extra=an_input)
+    @app.post("/v1/certify", responses=refused, openapi_extra=an_input)
     async def certify(request: Request, question: CertifyQuery) -> Response:
         """A certificate from n copies: that of ``SmoothedClassifier.certify`` with the same seed, as ``to_dict()`` writes it."""
         with service.device.place():
             content = await _body(request, service.limits)
-            certifying = await service.certify_job(content, _type_of(request), question, watched=False)
+            asking = service.certify_job(content, _type_of(request), question, watched=False)
+            certifying = await _waited(request, service, asking)
             await _finished(request, service, certifying.job)
-            return Response(await service.certificate(certifying), media_type="application/json")
+            found = await _waited(request, service, service.certificate(certifying))
+            return Response(found, media_type="application/json")
 
-    @app.post("/v1/decide", responses=asking, openapi_extra=an_input)
+    @app.post("/v1/decide", responses=refused, openapi_extra=an_input)
     async def decide(request: Request, question: DecideQuery) -> Response:
         """Is the confidence at least so much within the radius? Stops as soon as it knows."""
         with service.device.place():
@@ -164,8 +169,8 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
     @app.post(
         "/v1/triage",
-        responses={**asking, **refusals(404)},
-        openapi_extra=body_of_an_input(service.served.shape, within=None),
+        responses={**refused, **refusals(404)},
+        openapi_extra=body_of_an_input(served.shape, within=None),
     )
     async def triage(request: Request) -> Response:
         """Accept a class, or hand the input to a human, by the rule that the service was started with."""
@@ -173,11 +178,12 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             content = await _body(request, service.limits)
             certifying = await service.triage_job(content, _type_of(request))
             await _finished(request, service, certifying.job)
-            return Response(await service.verdict(certifying), media_type="application/json")
+            found = await _waited(request, service, service.verdict(certifying))
+            return Response(found, media_type="application/json")
 
     @app.post(
         "/v1/certify/stream",
-        responses={**asking, **stream_of()},
+        responses={**refused, **stream_of()},
         openapi_extra=an_input,
         response_class=EventStream,
         status_code=200,
@@ -187,14 +193,15 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         with ExitStack() as stack:
             stack.enter_context(service.device.place())
             content = await _body(request, service.limits)
-            certifying = await service.certify_job(content, _type_of(request), question, watched=True)
+            asking = service.certify_job(content, _type_of(request), question, watched=True)
+            certifying = await _waited(request, service, asking)
             stack.callback(service.forget, certifying.job)
             events = service.certify_events(certifying, _changes(certifying.job))
             return EventStream(events, certifying.job, service.limits.seconds, stack.pop_all())
 
     @app.post(
         "/v1/decide/stream",
-        responses={**asking, **stream_of()},
+        responses={**refused, **stream_of()},
         openapi_extra=an_input,
         response_class=EventStream,
         status_code=200,
@@ -215,14 +222,16 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             raise Unknown(f"there is no open request {identity[:40]!r}")
         return {"status": "stopped"}
 
-    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 413, 422, 429), openapi_extra=body_of_a_certificate())
+    @app.post(
+        "/v1/read",
+        responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503),
+        openapi_extra=body_of_a_certificate(),
+    )
     async def read(request: Request) -> Response:
         """A certificate that was exported: its curves, computed again from its counts."""
         with service.device.place():
             content = await _body(request, service.limits)
-            certificate = await service.at_desk(partial(read_certificate, content, service.limits))
-            view = await service.at_desk(partial(certificate_view, certificate))
-            return Response(to_json(view), media_type="application/json")
+            return Response(await _waited(request, service, service.read(content)), media_type="application/json")
 
 
 def _add_page(app: FastAPI) -> None:
@@ -277,6 +286,20 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> Calla
             loop.call_soon_threadsafe(call)
 
     return listener
+
+
+async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, T]) -> T:
+    """What is made beside the device, unless the caller goes away or the time is up: what has not begun by then never does."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone(request.receive))
+    try:
+        seconds = service.limits.seconds
+        done, _ = await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if working in done:
+            return working.result()
+        raise Stopped("the caller went away") if done else OutOfTime(f"not finished within {seconds:g} s")
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 async def _finished(request: Request, service: Service, job: Job) -> None:

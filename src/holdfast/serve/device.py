@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from holdfast.errors import ModelError
 from holdfast.evidence import Evidence, Selection
@@ -97,6 +97,8 @@ class Device:
         with self._changed:
             if self._closing:
                 raise OutOfTime("the service is closing")
+            if not self._thread.is_alive():
+                raise OutOfTime("the device does not work")
             self._jobs.append(job)
             self._changed.notify_all()
 
@@ -182,14 +184,21 @@ class Device:
             return
         self._failures = 0
         for (job, _), result in zip(some, found, strict=True):
-            job.take(result)
+            try:
+                job.take(result)
+            except Exception as error:  # what one job makes of its counts must not end everybody's thread
+                _log.exception("a job failed on its results")
+                job.stop(error)
 
     def _peek(self, jobs: Sequence[Job]) -> None:
         """Scores of single copies, for those who watch."""
         for job in jobs:
             if not job.over and (tasks := job.peeks()):
-                with suppress(ModelError):  # the job's own copies will say so
+                try:
                     job.peeked = tuple(self._engine.estimate(tasks, on_copies=unseen))
+                except Exception:  # they are for the eye only; if the model refuses, the job's own copies will say so
+                    _log.exception("no copies can be shown")
+                    job.peeked = ()
 
     def _results(self, some: Sequence[tuple[Job, Task]]) -> Sequence[Selection | Evidence]:
         tasks = [task for _, task in some]

@@ -50,7 +50,7 @@ class Guard:
         self._app = app
         self._metrics = metrics
         self._local = is_loopback(host)
-        self._names = {*_NAMES, host, f"[{host}]"}
+        self._names = {*_NAMES, host.lower(), f"[{host.lower()}]"}
         self._key = None if key is None else _digest(key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,13 +76,13 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = _Headers(scope["headers"])
-        host = headers.one("host")
+        host = headers.one("host").lower()
         if self._local and _name_of(host) not in self._names:
             raise Forbidden(
                 f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
         origin = headers.one("origin")
-        if origin and origin.partition("://")[2] != host:
+        if origin and origin.lower().partition("://")[2] != host:
             raise Forbidden("a page of another site may not ask this service")
         if headers.one("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
             raise Forbidden("a page of another site may not ask this service")

@@ -149,10 +149,11 @@ class CertifyJob(Job):
 class DecideJob(Job):
     """As many copies as one question takes."""
 
-    def __init__(self, asked: Asked, deciding: Deciding, measure: str, *, watched: int = 0) -> None:
+    def __init__(self, asked: Asked, deciding: Deciding, measure: str, *, seeded_by: str, watched: int = 0) -> None:
         super().__init__(asked, watched=watched)
         self.deciding = deciding
-        self._measure = measure
+        self.measure = measure
+        self.seeded_by = seeded_by
 
     @property
     def wanted(self) -> int:
@@ -164,7 +165,7 @@ class DecideJob(Job):
         return self.drawn + self.deciding.wants
 
     def _counted(self, fresh: Evidence) -> None:
-        self.deciding.give(fresh.score if self._measure == "score" else fresh.margin)
+        self.deciding.give(fresh.score if self.measure == "score" else fresh.margin)
 
 
 def _nobody() -> None:

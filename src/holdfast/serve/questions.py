@@ -40,7 +40,9 @@ class _Asked(BaseModel):
         """The caller's, if that is allowed, or a secret one."""
         if self.seed is not None and not limits.replays:
             raise Forbidden("this service draws all seeds itself (it was started with --no-replays); leave seed out")
-        return check_seed(None if self.seed is None else int(self.seed, 0))
+        if self.seed is None:
+            return check_seed(None)
+        return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
 
 
 class CertifyQuestion(_Asked):

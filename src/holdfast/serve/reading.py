@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.certificate import Certificate
@@ -12,9 +13,18 @@ from holdfast.serve.refusals import BadRequest, Unacceptable
 
 _METHODS = ("cdf-berk-jones", "cdf-dkw", "naive-hoeffding")
 _SUPPORTS = {"score": [0.0, 1.0], "margin": [-1.0, 1.0]}
+_SEEDERS = ("service", "caller")
 
 
-def read_certificate(content: bytes, limits: Limits) -> Certificate:
+@dataclass(frozen=True)
+class Exported:
+    """What was in a file: a certificate, and who chose its seed, if the file says so."""
+
+    certificate: Certificate
+    seeded_by: str | None
+
+
+def read_certificate(content: bytes, limits: Limits) -> Exported:
     """A certificate from the JSON of ``to_dict()``. Its summary is not believed: bounds are computed from the counts.
 
     That they were counted from the network's answers is the file's own word: this proves nothing to a third person.
@@ -29,11 +39,19 @@ def read_certificate(content: bytes, limits: Limits) -> Certificate:
         if not (1e-6 <= certificate.sigma <= 1e6) or certificate.alpha < 1e-12:
             raise Unacceptable("expected a sigma in [1e-6, 1e6] and an alpha of at least 1e-12")
         certificate.to_dict()
-        return certificate
+        return Exported(certificate, _seeded_by(found))
     except Unacceptable:
         raise
     except (HoldfastError, ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unacceptable(f"not a certificate: {str(error)[:300]}") from error
+
+
+def _seeded_by(found: dict[str, Any]) -> str | None:
+    if "seeded_by" not in found:
+        return None
+    if found["seeded_by"] not in _SEEDERS:
+        raise Unacceptable(f"expected seeded_by to be service or caller, got {str(found['seeded_by'])[:40]!r}")
+    return str(found["seeded_by"])
 
 
 def _check_sizes(found: Any, limits: Limits) -> None:

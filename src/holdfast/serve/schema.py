@@ -33,8 +33,8 @@ def stream_of() -> dict[int | str, dict[str, Any]]:
     return {200: {"description": said, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
 
 
-def body_of_an_input(shape: Sequence[int], *, within: tuple[float, float] | None = (-0.5, 1.5)) -> dict[str, Any]:
-    """An input, as JSON with numbers in a range, as an image file, or as an array file."""
+def body_of_an_input(shape: Sequence[int], *, within: tuple[float, float] | None) -> dict[str, Any]:
+    """An input, as JSON with numbers in a range if there is one, as an image file, or as an array file."""
     nested: dict[str, Any] = {"type": "number"}
     if within is not None:
         nested |= {"minimum": within[0], "maximum": within[1]}

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from holdfast.certificate import Certificate
+from holdfast.bands.calibration import not_kept
+from holdfast.certificate import Certificate, sure
 from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
 from holdfast.noise import Gaussian
@@ -25,6 +26,7 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.looks import Look, plan_looks
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
+from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import OutOfTime, Unknown
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
@@ -63,7 +65,10 @@ class Served:
 
 
 class Service:
-    """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts."""
+    """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts.
+
+    A fourth reads certificates that come back: what a stranger wrote into one must not hold up anybody's own.
+    """
 
     def __init__(self, served: Served, limits: Limits) -> None:
         self.served = served
@@ -77,6 +82,7 @@ class Service:
         self.metrics = Metrics(self.device)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
         self._desk = ThreadPoolExecutor(1, "holdfast-desk")
+        self._archive = ThreadPoolExecutor(1, "holdfast-archive")
         self._open: dict[str, Job] = {}
 
     def start(self) -> None:
@@ -88,6 +94,7 @@ class Service:
         self.device.close()
         self._reader.shutdown(cancel_futures=True)
         self._desk.shutdown(cancel_futures=True)
+        self._archive.shutdown(cancel_futures=True)
 
     async def certify_job(self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool) -> "Certifying":
         """Check everything, and let the device begin."""
@@ -98,7 +105,7 @@ class Service:
         x = await self._read(content, kind)
         job = CertifyJob(Asked(x, seed, question.index, question.n0), looks, watched=SHOWN if watched else 0)
         self._submit(job)
-        return Certifying(job, settings, question.alpha, "service" if question.seed is None else "caller")
+        return Certifying(job, settings, question.alpha, _who_chose(question))
 
     async def decide_job(self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool) -> DecideJob:
         """Check everything, and let the device begin."""
@@ -114,7 +121,9 @@ class Service:
         )
         x = await self._read(content, kind)
         asked = Asked(x, seed, question.index, question.n0)
-        job = DecideJob(asked, deciding, question.measure, watched=SHOWN if watched else 0)
+        job = DecideJob(
+            asked, deciding, question.measure, seeded_by=_who_chose(question), watched=SHOWN if watched else 0
+        )
         self._submit(job)
         return job
 
@@ -147,6 +156,11 @@ class Service:
         self._check(job)
         self.metrics.took(job.seconds)
         return await self.at_desk(lambda: to_json(self._document(certifying, len(job.looks))))
+
+    async def read(self, content: bytes) -> bytes:
+        """The curves of a certificate that was exported, as JSON."""
+        work = partial(_curves, content, self.limits)
+        return await asyncio.get_running_loop().run_in_executor(self._archive, work)
 
     async def decision(self, job: DecideJob) -> bytes:
         """The finished job's decision, as JSON."""
@@ -202,7 +216,8 @@ class Service:
             yield event
         if job.error is None:
             self.metrics.took(job.seconds)
-            yield {"event": "done", "decision": self._decision(job)}
+            decision = self._decision(job)
+            yield {"event": "done", "decision": decision, "sure": sure(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(job)}
 
@@ -217,6 +232,8 @@ class Service:
                 yield {"event": "chosen", **selection_view(job.selection)}
             if not shown and job.peeked is not None:
                 shown = True
+                if not job.peeked:  # the device could not show any
+                    continue
                 yield {"event": "copies", "copies": await self._on_reader(partial(self._copies, job))}
             evidence = job.evidence
             if evidence is not None and evidence.n > counted:
@@ -254,17 +271,25 @@ class Service:
         return {**self._certificate(certifying, looked).to_dict(), "seeded_by": certifying.seeded_by}
 
     def _view(self, certifying: "Certifying", looked: int, *, last: bool) -> Event:
-        return certificate_view(self._certificate(certifying, looked), last=last)
+        return certificate_view(self._certificate(certifying, looked), seeded_by=certifying.seeded_by, last=last)
 
     def _decision(self, job: DecideJob) -> Event:
         decision, selection = job.deciding.decision, job.selection
         assert decision is not None
         assert selection is not None
-        return decision_view(replace(decision, predicted=selection.predicted, seed=job.asked.seed))
+        asked = job.asked
+        return {
+            **decision_view(replace(decision, predicted=selection.predicted, seed=asked.seed)),
+            "measure": job.measure,
+            "index": asked.index,
+            "n0": asked.n0,
+            "sigma": self.served.smoothed.sigma,
+            "seeded_by": job.seeded_by,
+        }
 
     def _submit(self, job: Job) -> None:
-        self._open[job.id] = job
         self.device.submit(job)
+        self._open[job.id] = job
 
     def _check(self, job: Job) -> None:
         if job.error is not None:
@@ -275,7 +300,8 @@ class Service:
 
     def _input(self, content: bytes, kind: str, leeway: float | None) -> torch.Tensor:
         given = read_input(content, kind, self.served.shape)
-        return as_input(given, "images", self.served.smoothed.sigma, leeway=leeway)
+        smoothed = self.served.smoothed
+        return as_input(given, smoothed.inputs, smoothed.sigma, leeway=leeway)
 
     async def _on_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
@@ -298,6 +324,17 @@ class Certifying:
 def to_json(document: Event) -> bytes:
     """Strict JSON: no NaN."""
     return json.dumps(document, allow_nan=False).encode()
+
+
+def _curves(content: bytes, limits: Limits) -> bytes:
+    with not_kept():
+        found = read_certificate(content, limits)
+        return to_json(certificate_view(found.certificate, seeded_by=found.seeded_by))
+
+
+def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
+    """Who chose the seed: a caller who did could have tried many."""
+    return "service" if question.seed is None else "caller"
 
 
 def _settings(question: CertifyQuestion, last: Look) -> Settings:

@@ -23,6 +23,9 @@ _HEADER = re.compile(
 )
 _GREY = ("1", "L")
 _OPAQUE = 255
+_PNG = b"\x89PNG\r\n\x1a\n"
+_DEPTH_AT = 24
+_DEPTH = 8
 
 
 def read_input(content: bytes, content_type: str, shape: Sequence[int]) -> Array:
@@ -129,6 +132,8 @@ def _read_image(content: bytes, kind: str, shape: tuple[int, ...]) -> Array:
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise UnknownType(f"this model takes inputs of shape {_words(shape)}, not images; send NPY or JSON")
     channels, height, width = shape
+    if kind == "PNG":
+        _check_depth(content)
     try:
         with Image.open(io.BytesIO(content), formats=(kind,)) as file:
             if file.size != (width, height):
@@ -147,9 +152,25 @@ def _read_image(content: bytes, kind: str, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(np.moveaxis(bytes_, -1, 0), dtype=np.float32) / np.float32(255.0)
 
 
+def _check_depth(content: bytes) -> None:
+    """Pillow cuts 16-bit colours down to 8 bits without a word, so the header itself is asked; it is the first chunk."""
+    if not content.startswith(_PNG) or content[12:16] != b"IHDR" or len(content) <= _DEPTH_AT:
+        raise BadRequest("the body is not a readable PNG image: it does not start with a PNG header")
+    depth = content[_DEPTH_AT]
+    if depth > _DEPTH:
+        raise Unacceptable(
+            f"expected at most {_DEPTH} bits per channel, got {depth}; send the numbers in [0, 1] as NPY"
+        )
+
+
 def _as_channels(file: Image.Image, channels: int) -> Image.Image:
     """Grey or colour, as the model has it; 16 bits and transparency have no one meaning, and are refused."""
     file.load()
+    if file.mode != "P" and "transparency" in file.info:
+        raise Unacceptable(
+            f"expected an opaque image, got one of mode {file.mode} with a transparent colour (tRNS); "
+            f"put it on a background first"
+        )
     if file.mode == "P":
         opaque = file.convert("RGBA")
     elif file.mode in ("LA", "PA", "RGBA", "RGB", "CMYK", *_GREY):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.certificate import Certificate
+from holdfast.certificate import Certificate, sure
 from holdfast.evidence import Evidence, Selection
 from holdfast.noise import Gaussian, Stage
 from holdfast.sampling import Task
@@ -44,15 +44,17 @@ def curve_view(certificate: Certificate, *, last: bool) -> dict[str, Any]:
     return view
 
 
-def certificate_view(certificate: Certificate, *, last: bool = True) -> dict[str, Any]:
-    """Everything a page shows of a certificate."""
+def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: bool = True) -> dict[str, Any]:
+    """Everything a page shows of a certificate; who chose its seed is None if a file does not say."""
     return {
         "n": certificate.n,
         "alpha": certificate.alpha,
+        "sure": sure(certificate.alpha),
         "share": certificate.share,
         "predicted": certificate.predicted,
         "abstained": certificate.abstained,
         "sigma": certificate.sigma,
+        "seeded_by": seeded_by,
         "words": str(certificate),
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
         "curve": curve_view(certificate, last=last) if "score" in certificate.claims else None,

@@ -1,9 +1,9 @@
-// Tables as files. Numbers are written as they are; text is quoted, and text that a spreadsheet would run is defused.
+// Tables as files. Numbers are written as they are; text is quoted, whatever the reader separates cells by, and text that a spreadsheet would run is defused.
 function csvCell(value) {
   if (typeof value === "number") return String(value);
   let text = String(value);
   if (/^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return /[",;\t\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function csvText(header, rows) {

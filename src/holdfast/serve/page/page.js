@@ -2,7 +2,7 @@
 
 import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
 import { ask, asArray, events, Refused, useKey } from "./client.js";
-import { answer, floorDecimals, grouped, sentence, surely, sureness, trimmed } from "./wording.js";
+import { answer, floorDecimals, grouped, hearsay, sentence, surely, trimmed } from "./wording.js";
 
 const by = (id) => document.getElementById(id);
 const radius = by("radius"), confidence = by("confidence");
@@ -13,8 +13,10 @@ const state = {
   view: null, // the last certificate, as the service shows it
   ghosts: [], // lower bounds of earlier looks
   decision: null,
+  sure: "", // how sure a decision is, in words
   asked: null, // the question that a decision is about
   exported: null,
+  fromFile: false, // whether what is shown was read, not sampled here
   running: null, // {abort, id}
 };
 
@@ -43,11 +45,18 @@ function showCertificate(k, threshold) {
   const found = answer(view, k, threshold);
   by("answer").textContent = found.text;
   by("answer").className = found.yes ? "yes" : "no";
-  by("sure").textContent = surely(view, k);
+  by("sure").textContent = surely(view, k) + (state.fromFile ? hearsay(view) : "");
 }
 
 function showDecision(k, threshold) {
   const { decision, asked } = state;
+  if (state.fromFile) {
+    say(["A decision from a file: it holds no counts, so nothing here was checked."]);
+    by("answer").textContent = `The file says: ${decision.reason}`;
+    by("answer").className = "";
+    by("sure").textContent = "";
+    return;
+  }
   const name = nameOf(decision.predicted), claim = [["strong", trimmed(decision.at_least, 4)], "."];
   if (decision.certified) say(["Yes: within radius ", ["strong", trimmed(decision.radius, 4)], " nobody can push ", ["em", name], " below ", ...claim]);
   else say(["Not certified: within radius ", ["strong", trimmed(decision.radius, 4)], " somebody might push ", ["em", name], " below ", ...claim]);
@@ -57,7 +66,7 @@ function showDecision(k, threshold) {
   by("sure").textContent = moved
     ? "The sliders have moved since: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
     : decision.certified
-      ? `True with probability at least ${sureness(decision.alpha)}, although the sampling stopped as soon as it knew.`
+      ? `True with probability at least ${state.sure}, although the sampling stopped as soon as it knew.`
       : "Giving up certifies nothing, neither that it can be done nor that it cannot.";
 }
 
@@ -96,7 +105,7 @@ async function sample() {
   const running = { abort: new AbortController(), id: null };
   const k = Number(radius.value), threshold = Number(confidence.value) / 100;
   const question = document.querySelector("input[name=mode]:checked").value === "question";
-  Object.assign(state, { running, view: null, ghosts: [], decision: null, exported: null, asked: { k, threshold } });
+  Object.assign(state, { running, view: null, ghosts: [], decision: null, exported: null, fromFile: false, asked: { k, threshold } });
   const most = by("copies-wanted").value, alpha = by("alpha").value;
   const path = question
     ? `/v1/decide/stream?at_least=${threshold}&radius=${radiusAt(k)}&n_max=${most}&alpha=${alpha}`
@@ -166,9 +175,10 @@ function finish(event, how) {
   if (event.certificate) {
     state.exported = { document: event.certificate, name: "certificate" };
     if (state.view && state.view.n !== event.view.n) state.ghosts.push(state.view.curve.lower);
-    showView(event.view, how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
+    badge("certified", how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
+    showView(event.view, `Certified from ${grouped(event.view.n)} copies.`);
   } else if (event.decision) {
-    state.decision = event.decision;
+    Object.assign(state, { decision: event.decision, sure: event.sure });
     state.exported = { document: event.decision, name: "decision" };
     badge(event.decision.certified ? "certified" : "", event.decision.certified ? "certified" : "not certified");
     by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.`;
@@ -183,10 +193,9 @@ function finish(event, how) {
 
 function showView(view, words) {
   state.view = view;
-  badge("certified", words);
   showHistogram(view, true);
   by("progress").value = 1;
-  by("progress-words").textContent = `Certified from ${grouped(view.n)} copies.`;
+  by("progress-words").textContent = words;
   render();
 }
 
@@ -338,20 +347,24 @@ async function readExport(text) {
   try {
     content = JSON.parse(text);
   } catch { /* the service says what is wrong with it */ }
-  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null, asked: null });
+  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null, asked: null, fromFile: true });
   by("copies").replaceChildren();
   by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
   if (content.format === "decision-1") {
-    finish({ decision: content }, "certified");
-    badge("", "read from a file");
+    Object.assign(state, { decision: content, exported: { document: content, name: "decision" } });
+    by("progress-words").textContent = "";
+    by("input-note").textContent = "An exported decision: what it says is shown as it is.";
+    render();
   } else {
     const response = await ask("/v1/read", { method: "POST", body: text, headers: { "Content-Type": "application/json" } });
     const view = await response.json();
     if (!view.curve) throw new Refused(422, "This certificate claims nothing about the score, which is what this page shows.");
     state.exported = { document: content, name: "certificate" };
-    showView(view, "read from a file");
+    by("input-note").textContent = "An exported certificate: its bounds were computed again from its counts.";
+    showView(view, `Computed from the counts of ${grouped(view.n)} copies in a file.`);
   }
-  by("input-note").textContent = "An exported certificate: its bounds were computed again from its counts.";
+  badge("", "from a file");
+  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
   buttons();
 }
 

@@ -1,20 +1,24 @@
 // Numbers and sentences. Lower bounds are cut off, upper bounds are rounded up: the decimal text is what gets cut, as in Python.
 
 export function floorDecimals(value, decimals) {
+  if (value < 0) return negative(ceilDecimals(-value, decimals));
   const [whole, part] = digits(value, decimals);
   return decimals ? `${whole}.${part.slice(0, decimals)}` : whole;
 }
 
 export function ceilDecimals(value, decimals) {
+  if (value < 0) return negative(floorDecimals(-value, decimals));
   const [whole, part] = digits(value, decimals);
   if (!/[1-9]/.test(part.slice(decimals))) return floorDecimals(value, decimals);
   const next = (BigInt(whole + part.slice(0, decimals)) + 1n).toString().padStart(decimals + 1, "0");
   return decimals ? `${next.slice(0, -decimals)}.${next.slice(-decimals)}` : next;
 }
 
+const negative = (text) => (/[1-9]/.test(text) ? `-${text}` : text);
+
 function digits(value, decimals) {
   // Below a millionth JavaScript writes exponents; no bound shown here is that fine.
-  const text = value > 0 && value < 1e-6 ? `0.${"0".repeat(decimals)}1` : String(Math.max(0, value));
+  const text = value > 0 && value < 1e-6 ? `0.${"0".repeat(decimals)}1` : String(value);
   const [whole, part = ""] = text.split(".");
   return [whole, part.padEnd(decimals, "0")];
 }
@@ -25,11 +29,6 @@ export function trimmed(value, decimals) {
 
 export function grouped(count) {
   return count.toLocaleString("en-US");
-}
-
-// One minus alpha, as a percentage, exactly.
-export function sureness(alpha) {
-  return `${Number((100 * (1 - alpha)).toPrecision(12))}%`;
 }
 
 // Parts of a sentence: plain strings, ["em", text] and ["strong", text].
@@ -66,5 +65,11 @@ export function surely(view, k) {
   const upper = view.curve.upper ? ` Nor can anybody push it above ${ceilDecimals(view.curve.upper[k], 3)}.` : "";
   const label = view.label_radius > 0 ? ` The label itself (the majority vote) cannot change within radius ${floorDecimals(view.label_radius, 3)}.` : "";
   const looks = view.share < 1 ? ", together with every other look" : "";
-  return `True with probability at least ${sureness(view.alpha)}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
+  return `True with probability at least ${view.sure}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
+}
+
+// What a certificate from a file cannot show by itself.
+export function hearsay(view) {
+  const chosen = view.seeded_by === "caller" ? " Whoever made this chose the noise: it convinces nobody else." : "";
+  return ` But that these counts came from the model is the file's own word.${chosen}`;
 }
