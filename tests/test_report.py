@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import binom
@@ -18,13 +19,18 @@ import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
-from holdfast.report.figures import write_figures
+from holdfast.report.figures import accuracy_figure, write_figures
 from holdfast.report.page import page, script_json
 from holdfast.report.pictures import pictures_of
 from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.exports import export_log
+from holdfast.runs.imported import import_log
 from holdfast.runs.interval import share_intervals
+from holdfast.runs.run import DEFAULT_THRESHOLDS
+from holdfast.runs.titles import method_description
+from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run
 
 VALUES = st.one_of(st.floats(-1, 1), st.integers(-UNIT, UNIT).map(lambda m: m / UNIT))
@@ -133,6 +139,30 @@ def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
         made.plot_certified_accuracy(thresholds=np.linspace(0, 0.9, 8), axes=axes)
     with pytest.raises(hf.InvalidArgument, match="between 0 and 1"):
         made.plot_certified_accuracy(interval=95, axes=axes)
+
+
+@pytest.mark.parametrize("measure", ["score", "margin"])
+def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
+    made: CertifiedRun, tmp_path: Path, measure: str
+) -> None:
+    write_log(tmp_path / f"{measure}.tsv", export_log(made, measure))
+    imported = import_log(tmp_path / f"{measure}.tsv", tmp_path / "imported", measure=measure)
+    figure = accuracy_figure([made, imported], measure, Question())
+    said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}
+    for axes, run in zip(figure.axes, (made, imported), strict=True):
+        drawn = [line.get_linestyle() for line in axes.get_lines()][:: len(DEFAULT_THRESHOLDS[measure])]
+        assert drawn == [said[method_description(method)] for method in run.methods(measure)]
+
+
+def test_a_legend_of_several_methods_stands_beside_the_lines(made: CertifiedRun) -> None:
+    axes = made.plot_certified_accuracy("margin", methods=made.methods("margin"))
+    drawn, legend = axes.get_figure(), axes.get_legend()
+    assert drawn is not None
+    assert legend is not None
+    drawn.draw_without_rendering()  # type: ignore[union-attr]
+    assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+    assert legend.get_window_extent().x1 <= drawn.get_window_extent().x1
+    pyplot.close("all")
 
 
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:
