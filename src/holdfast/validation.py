@@ -18,6 +18,9 @@ SMALLEST_ALPHA = 1e-100
 SMALLEST_SHARE = 1e-120
 """The same for what is left of an alpha that was divided among claims, sides and classes."""
 
+SIGMAS = (1e-12, 1e12)
+"""Noise outside this range belongs to no input that float32 holds with its noise, and radii of it print as nonsense."""
+
 _FARTHEST_SUPPORT = 1e3
 
 
@@ -28,6 +31,8 @@ def check_sigma(sigma: float) -> float:
             f"sigma must be a positive number, the noise's standard deviation in the units of the input "
             f"(pixels in [0, 1] for images), got {sigma!r}"
         )
+    if not SIGMAS[0] <= sigma <= SIGMAS[1]:
+        raise InvalidArgument(f"sigma must be between {SIGMAS[0]:g} and {SIGMAS[1]:g}, got {sigma!r}; scale the inputs")
     return float(sigma)
 
 

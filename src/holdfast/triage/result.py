@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -187,6 +188,8 @@ class Triage:
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Triage":
         """The inverse of :meth:`to_dict`."""
+        if not isinstance(d, Mapping):
+            raise InvalidArgument(f"expected a triage file written by to_dict(), a dictionary, got {type(d).__name__}")
         if d.get("format") != FORMAT:
             raise InvalidArgument(f"expected a triage file of format {FORMAT}, got format {d.get('format')!r}")
         try:
