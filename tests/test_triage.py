@@ -20,11 +20,11 @@ from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.triage import Reach, Rule
-from holdfast.triage.choose import certified_among, tally
+from holdfast.triage.choose import tally
 from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
-from holdfast.triage.sequence import fallback, starting_levels
+from holdfast.triage.sequence import certified_among, fallback, starting_levels
 from holdfast.triage.tally import Tally
 
 SIGMA = 0.5
@@ -289,6 +289,32 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         hf.choose_threshold([(certificate(np.full(5, 0.9)), 0)], radius=0.1)
     with pytest.raises(hf.InvalidArgument, match="format"):
         hf.Triage.from_dict({})
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        ({"epsilon": 0.01}, "certified at threshold"),
+        ({"epsilon": 0.0999}, "epsilon is 0.0999"),
+        ({"radius": 0.5}, "radius is 0.5"),
+        ({"delta": 0.001}, "certified|error_bound"),
+        ({"threshold": 0.51}, "threshold is 0.51"),
+        ({"inputs": 4_000}, "error_bound"),
+        ({"alpha": 1e-9}, "error_bound|sure_from"),
+        ({"epsilon": "0.1"}, "epsilon must be"),
+        ({"rows": []}, "rows must be"),
+    ],
+)
+def test_a_file_whose_numbers_were_edited_is_refused(edit: dict[str, Any], complaint: str) -> None:
+    triage = hf.choose_threshold(population(300, np.random.default_rng(1), n=500), radius=0.05, epsilon=0.1)
+    written = json.loads(json.dumps(triage.to_dict()))
+    assert hf.Triage.from_dict(written) == triage
+    with pytest.raises(hf.InvalidArgument, match=complaint):
+        hf.Triage.from_dict({**written, **edit})
+    for name, value in {"certified": True, "error_bound": 0.001, "coverage": 0.999, "surely_right": 299}.items():
+        rows = [{**row, name: value} for row in written["rows"]]
+        with pytest.raises(hf.InvalidArgument):
+            hf.Triage.from_dict({**written, "rows": rows})
 
 
 def test_certificates_that_share_their_noise_are_refused() -> None:

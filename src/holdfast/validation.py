@@ -47,6 +47,14 @@ def check_alpha(alpha: float, *, at_least: float = SMALLEST_ALPHA) -> float:
     return float(alpha)
 
 
+def check_share(name: str, value: float) -> float:
+    """Return a share or probability that is in (0, 0.5], and not too small to compute with."""
+    share = check_number(name, value)
+    if not SMALLEST_ALPHA <= share <= 0.5:
+        raise InvalidArgument(f"{name} must be in [{SMALLEST_ALPHA:g}, 0.5], got {value!r}")
+    return share
+
+
 def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
     """Return a whole number that is at least ``at_least``, and at most ``at_most`` if there is such a limit."""
     if not _is_whole(value) or value < at_least or (at_most is not None and value > at_most):
