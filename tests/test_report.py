@@ -165,6 +165,26 @@ def test_a_legend_of_several_methods_stands_beside_the_lines(made: CertifiedRun)
     pyplot.close("all")
 
 
+def test_a_report_replaces_reports_and_nothing_else(
+    made: CertifiedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, page, data = tmp_path / "thesis.html", tmp_path / "report.html", tmp_path / "report.json"
+    mine.write_text("<html>mine</html>")
+    asked = ["report", str(made.path), "--radii", "0,0.25", "--format"]
+    assert holdfast([*asked, "html", "--out", str(mine)]) == hf.RunError.exit_code
+    assert "not a report written by Holdfast" in " ".join(capsys.readouterr().err.split())
+    assert mine.read_text() == "<html>mine</html>"
+    assert holdfast([*asked, "html", "--out", str(page)]) == 0
+    assert holdfast([*asked, "html", "--out", str(page)]) == 0
+    capsys.readouterr()
+    assert holdfast([*asked, "json"]) == 0
+    printed = capsys.readouterr().out
+    assert holdfast([*asked, "json", "--out", str(data)]) == 0
+    assert data.read_text() == printed
+    assert capsys.readouterr().out == ""
+    assert holdfast([*asked, "json", "--out", str(data)]) == hf.RunError.exit_code
+
+
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:
     first = write_figures([made], Question(), tmp_path / "1")
     second = write_figures([made], Question(), tmp_path / "2")

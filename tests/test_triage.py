@@ -453,6 +453,19 @@ def test_the_command_writes_a_rule_and_applies_it(tmp_path: Path, capsys: pytest
     assert holdfast([*asked, "--out", str(out)]) == hf.RunError.exit_code
 
 
+@pytest.mark.parametrize("name", ["tri.jpg", "tri", "there.png"])
+def test_the_command_refuses_a_figure_it_cannot_write_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    run, out = stored(tmp_path / "a", population(300, np.random.default_rng(6))), tmp_path / "triage.json"
+    (tmp_path / "there.png").write_bytes(b"mine")
+    asked = ["triage", str(run), "--radius", "0.05", "--epsilon", "0.1", "--out", str(out)]
+    assert holdfast([*asked, "--figure", str(tmp_path / name)]) in (2, 7)
+    assert "--figure " in capsys.readouterr().err
+    assert not out.exists()
+    assert (tmp_path / "there.png").read_bytes() == b"mine"
+
+
 def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     people = population(20, np.random.default_rng(7))
     unfinished = stored(tmp_path / "unfinished", people, status="interrupted")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.drawing import PALETTE, draw_curves, house_style
-from holdfast.errors import RunError
+from holdfast.errors import InvalidArgument, RunError
 from holdfast.report.accuracy import Question
 from holdfast.report.axis import radius_axis
 from holdfast.runs.interval import LEVEL
@@ -20,6 +20,9 @@ from holdfast.runs.store import Entry
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+KINDS = (".png", ".svg", ".pdf")
 
 
 def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
@@ -99,7 +102,15 @@ def examples_figure(
         return figure
 
 
-def save_figure(figure: "Figure", path: Path) -> Path:
+def check_new_figure(path: Path, option: str) -> None:
+    """Refuse a name that says no known kind of figure, or a file that exists, before anything is computed."""
+    if path.suffix not in KINDS:
+        raise InvalidArgument(f"{option} must be a file that ends in {', '.join(KINDS)}, got {str(path)!r}")
+    if path.exists():
+        raise RunError(f"{option} {path} exists already; choose a new file")
+
+
+def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> Path:
     """Write a figure as PNG, or as the vector format that the name ends in (.svg, .pdf), in one step."""
     kind = path.suffix.removeprefix(".")
     # The same figure gives the same file, on any day.
@@ -114,7 +125,7 @@ def save_figure(figure: "Figure", path: Path) -> Path:
         with suppress(OSError):
             temporary.unlink()
         raise RunError(
-            f"could not write the figure {path} ({error.strerror}); choose another folder with --figures"
+            f"could not write the figure {path} ({error.strerror}); choose another folder with {option}"
         ) from error
     return path
 
