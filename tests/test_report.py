@@ -24,6 +24,7 @@ from holdfast.report.page import page, script_json
 from holdfast.report.pictures import pictures_of
 from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
+from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
@@ -183,6 +184,19 @@ def test_a_report_replaces_reports_and_nothing_else(
     assert data.read_text() == printed
     assert capsys.readouterr().out == ""
     assert holdfast([*asked, "json", "--out", str(data)]) == hf.RunError.exit_code
+
+
+def test_a_figure_needs_radii(made: CertifiedRun) -> None:
+    with pytest.raises(hf.InvalidArgument, match=r"radii must be one or more numbers, got \[\]"):
+        made.plot_certified_accuracy("score", radii=[])
+
+
+def test_a_lost_part_is_not_called_unfinished(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", 9, in_a_part=3)
+    sorted((run.path / "certificates").iterdir())[1].unlink()
+    assert "6 inputs of 9 (a file under certificates/ is missing)" in headline(hf.Run.open(run.path))
+    run.config["status"] = "interrupted"
+    assert "not finished" in headline(run)
 
 
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
 from holdfast.rounding import floor_decimals, shortest
+from holdfast.runs.held_out import why_fewer
 from holdfast.runs.run import Run
 from holdfast.runs.titles import method_title
 
@@ -75,7 +76,7 @@ def headline(run: Run) -> str:
     said = [f"{run.path.name}: {len(run)} inputs"]
     planned = config.get("inputs", len(run))
     if planned != len(run):
-        said[0] += f" of {planned} (not finished)"
+        said[0] += f" of {planned} ({why_fewer(config)})"
     if config.get("data"):
         said.append(str(config["data"]))
     if run.sigma is not None:

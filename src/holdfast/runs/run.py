@@ -154,6 +154,10 @@ class Run(ABC):
         levels = () if of == "label" else tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
         chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
         at = self._axis() if radii is None else np.unique(check_radii(radii))
+        if at.size == 0:
+            raise InvalidArgument(
+                f"radii must be one or more numbers, got {radii!r}; leave them out for the usual ones"
+            )
         with house_style():
             # Many lines leave no corner free: a figure of our own has room beside them.
             beside = axes is None and len(chosen) > 1
