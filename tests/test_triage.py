@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
+from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
@@ -464,6 +465,43 @@ def test_the_command_refuses_a_figure_it_cannot_write_before_any_work(
     assert "--figure " in capsys.readouterr().err
     assert not out.exists()
     assert (tmp_path / "there.png").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("columns", [30, 45, 59, 80])
+def test_the_table_keeps_every_digit_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run = stored(tmp_path / "a", population(300, np.random.default_rng(6)))
+    assert holdfast(["triage", str(run), "--radius", "0.05", "--epsilon", "0.1"]) == 0
+    said = capsys.readouterr().out
+    found = hf.choose_threshold(hf.Run.open(run).labelled(), radius=0.05, epsilon=0.1)
+    row = found.chosen
+    assert row is not None
+    numbers = [
+        shortest(row.threshold),
+        str(row.could_be_wrong),
+        str(row.surely_right),
+        ceil_decimals(row.error_bound, 3),
+        floor_decimals(row.coverage, 3),
+        str(row.clean_accepted),
+        str(row.clean_wrong),
+        "chosen",
+    ]
+    assert numbers in [line.split() for line in said.splitlines()]
+
+
+def test_the_figure_shows_where_nothing_is_shown_and_hides_no_line() -> None:
+    triage = hf.choose_threshold(population(150, np.random.default_rng(11), n=180), radius=0.05, epsilon=0.2)
+    assert any(row.error_bound == 1 for row in triage.rows)
+    figure = triage.figure()
+    drawn = figure.axes[0].get_lines()[0].get_ydata()
+    assert sorted(np.asarray(drawn).tolist()) == sorted(row.error_bound for row in triage.rows)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
 
 
 def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

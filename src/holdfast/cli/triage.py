@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.triage.reach import Labelled
 
 _SHOWN = 12
+_NARROWEST = 64
+"""Columns that every number of the table has room in."""
 
 
 def triage(
@@ -125,7 +127,8 @@ def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) ->
 
     console.print(str(found), style="bold", soft_wrap=False)
     console.print()
-    console.print(_table(found))
+    # A narrower terminal breaks the lines itself: no digit is left out.
+    Console(highlight=False, width=max(_NARROWEST, console.width)).print(_table(found))
     console.print(
         "Counts of inputs: who could be accepted and wrong or surely is accepted, under any attack; and without attack. "
         "'at most': the error under attack, for that line alone. 'covers': the share accepted under any attack, at least.",
