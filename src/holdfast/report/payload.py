@@ -167,7 +167,7 @@ def facts(run: TabulatedRun) -> list[list[str]]:
     config = run.config
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
-        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, rounded by its authors"),
+        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them"),
         ("status", config.get("status", "complete")),
         ("made", config.get("created")),
         ("log", config.get("source")),
