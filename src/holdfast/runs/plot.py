@@ -37,8 +37,8 @@ def draw_accuracy(
     """A colour per threshold and a line style per method; returns the largest radius at which anything is certified.
 
     ``lines`` gives the styles where panels share them. Between two radii the line has the value of the larger one: no
-    point of it claims more than was certified. With
-    ``interval``, the first method's lines have bands of :class:`~holdfast.runs.interval.ShareIntervals` at that level.
+    point of it claims more than was certified. With ``interval``, the first method's lines have bands of
+    :class:`~holdfast.runs.interval.ShareIntervals` at that level.
     """
     check_distinct(thresholds, methods)
     styles = line_styles(methods) if lines is None else lines
