@@ -3,6 +3,8 @@
 import json
 import math
 import re
+from dataclasses import replace
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -94,6 +96,50 @@ def test_a_foreign_dictionary_is_refused() -> None:
         hf.Certificate.from_dict({"format": 99})
     with pytest.raises(hf.InvalidArgument, match="not a certificate"):
         hf.Certificate.from_dict({"format": 1})
+    for value in (None, [1], "certificate"):
+        with pytest.raises(hf.InvalidArgument, match="a dictionary, got"):
+            hf.Certificate.from_dict(value)  # type: ignore[arg-type]
+        with pytest.raises(hf.InvalidArgument, match="a dictionary, got"):
+            hf.Triage.from_dict(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (("evidence", "margin", "sigma"), 99.0, "same sigma"),
+        (("evidence", "score", "support"), [0.0, 2.0], r"support \(0.0, 1.0\)"),
+        (("evidence", "margin", "support"), [0.0, 1.0], r"margin \(-1.0, 1.0\)"),
+        (("evidence", "votes"), 1.5, "votes must be a whole number"),
+        (("evidence", "votes"), True, "votes must be a whole number"),
+        (("evidence", "n"), float("inf"), "n must be a whole number"),
+        (("evidence", "score", "sigma"), 1e300, "sigma must be between"),
+        (("evidence", "score", "sigma"), 1e-300, "sigma must be between"),
+        (("evidence", "score", "bins"), 10**15, "bins must be a whole number"),
+        (("evidence", "score", "counts"), [10**30], "whole numbers"),
+        (("evidence", "score", "counts"), [0.5], "whole numbers"),
+        (("predicted",), 1.9, "predicted must be a whole number"),
+        (("predicted",), True, "predicted must be a whole number"),
+        (("n0",), float("inf"), "n0 must be a whole number"),
+        (("alpha",), "0.001", "alpha must be in"),
+        (("provenance",), 3, "not a certificate"),
+    ],
+)
+def test_an_edited_certificate_is_refused_with_a_reason(
+    cert: hf.Certificate, path: tuple[str, ...], value: Any, complaint: str
+) -> None:
+    document = json.loads(json.dumps(cert.to_dict()))
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(hf.InvalidArgument, match=complaint):
+        hf.Certificate.from_dict(document)
+
+
+def test_evidence_is_of_one_noise(cert: hf.Certificate) -> None:
+    evidence = cert.evidence
+    with pytest.raises(hf.InvalidArgument, match="same sigma"):
+        replace(evidence, margin=replace(evidence.margin, sigma=2 * evidence.sigma))
 
 
 def test_the_sentence_rounds_every_number_to_the_safe_side(cert: hf.Certificate) -> None:

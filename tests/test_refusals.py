@@ -263,6 +263,10 @@ def test_foreign_values_are_refused_in_words() -> None:
     loader: Any = torch.utils.data.DataLoader([torch.zeros(1, 6, 6)])  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidInput, match="DataLoader's dataset"):
         smoothed.certify_many(loader, n=200)
+    for side in ("at_least", "at_most"):
+        curve: Any = hf.bound(hf.ScoreSamples(np.ones(3), sigma=1.0), alpha=0.1, sides="both")
+        with pytest.raises(hf.InvalidArgument, match=f"{side} must be a number .* got 'x'"):
+            curve.radius(**{side: "x"})
     with pytest.raises(hf.InvalidArgument, match="expected ScoreSamples"):
         hf.bound(np.ones(3), alpha=0.1)  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match="radius must be a number"):

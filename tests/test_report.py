@@ -10,21 +10,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from PIL import Image
+from rich.console import Console
 from scipy.stats import binom
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
-from holdfast.report.figures import write_figures
+from holdfast.report.figures import accuracy_figure, write_figures
 from holdfast.report.page import page, script_json
 from holdfast.report.pictures import pictures_of
 from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
+from holdfast.report.text import headline, print_report
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.exports import export_log
+from holdfast.runs.imported import import_log
 from holdfast.runs.interval import share_intervals
+from holdfast.runs.run import DEFAULT_THRESHOLDS
+from holdfast.runs.titles import method_description
+from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run
 
 VALUES = st.one_of(st.floats(-1, 1), st.integers(-UNIT, UNIT).map(lambda m: m / UNIT))
@@ -138,6 +146,80 @@ def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
         made.plot_certified_accuracy(thresholds=np.linspace(0, 0.9, 8), axes=axes)
     with pytest.raises(hf.InvalidArgument, match="between 0 and 1"):
         made.plot_certified_accuracy(interval=95, axes=axes)
+
+
+@pytest.mark.parametrize("measure", ["score", "margin"])
+def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
+    made: CertifiedRun, tmp_path: Path, measure: str
+) -> None:
+    write_log(tmp_path / f"{measure}.tsv", export_log(made, measure))
+    imported = import_log(tmp_path / f"{measure}.tsv", tmp_path / "imported", measure=measure)
+    figure = accuracy_figure([made, imported], measure, Question())
+    said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}
+    for axes, run in zip(figure.axes, (made, imported), strict=True):
+        drawn = [line.get_linestyle() for line in axes.get_lines()][:: len(DEFAULT_THRESHOLDS[measure])]
+        assert drawn == [said[method_description(method)] for method in run.methods(measure)]
+
+
+def test_a_legend_of_several_methods_stands_beside_the_lines(made: CertifiedRun) -> None:
+    axes = made.plot_certified_accuracy("margin", methods=made.methods("margin"))
+    drawn, legend = axes.get_figure(), axes.get_legend()
+    assert drawn is not None
+    assert legend is not None
+    drawn.draw_without_rendering()  # type: ignore[union-attr]
+    assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+    assert legend.get_window_extent().x1 <= drawn.get_window_extent().x1
+    pyplot.close("all")
+
+
+def test_a_report_replaces_reports_and_nothing_else(
+    made: CertifiedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, page, data = tmp_path / "thesis.html", tmp_path / "report.html", tmp_path / "report.json"
+    mine.write_text("<html>mine</html>")
+    asked = ["report", str(made.path), "--radii", "0,0.25", "--format"]
+    assert holdfast([*asked, "html", "--out", str(mine)]) == hf.RunError.exit_code
+    assert "not a report written by Holdfast" in " ".join(capsys.readouterr().err.split())
+    assert mine.read_text() == "<html>mine</html>"
+    assert holdfast([*asked, "html", "--out", str(page)]) == 0
+    assert holdfast([*asked, "html", "--out", str(page)]) == 0
+    capsys.readouterr()
+    assert holdfast([*asked, "json"]) == 0
+    printed = capsys.readouterr().out
+    assert holdfast([*asked, "json", "--out", str(data)]) == 0
+    assert data.read_text() == printed
+    assert capsys.readouterr().out == ""
+    assert holdfast([*asked, "json", "--out", str(data)]) == hf.RunError.exit_code
+
+
+def test_a_figure_needs_radii(made: CertifiedRun) -> None:
+    with pytest.raises(hf.InvalidArgument, match=r"radii must be one or more numbers, got \[\]"):
+        made.plot_certified_accuracy("score", radii=[])
+
+
+def test_a_lost_part_is_not_called_unfinished(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", 9, in_a_part=3)
+    sorted((run.path / "certificates").iterdir())[1].unlink()
+    assert "6 inputs of 9 (a file under certificates/ is missing)" in headline(hf.Run.open(run.path))
+    run.config["status"] = "interrupted"
+    assert "not finished" in headline(run)
+
+
+def test_an_imported_log_is_given_no_method_that_it_does_not_name(made: CertifiedRun, tmp_path: Path) -> None:
+    write_log(tmp_path / "score.tsv", export_log(made, "score"))
+    imported = import_log(tmp_path / "score.tsv", tmp_path / "imported", measure="score")
+    console = Console(file=io.StringIO(), width=80)
+    print_report([imported], Question(), console)
+    print_report([imported], Question(methods=("cdf-dkw", "naive-hoeffding")), console)
+    said = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "CDF, as imported" in said
+    assert "naive, as imported" in said
+    assert "Bounds as imported" in said
+    assert not any(word in said for word in ("DKW", "Hoeffding", "to nearest", "Published"))
+    asked = {"radii": [0.0, 0.25], "thresholds": [0.5]}
+    for name, also in (("cdf-imported", "cdf-dkw"), ("naive-imported", "naive-hoeffding")):
+        first, second = (imported.certified_accuracy("score", **asked, method=each) for each in (name, also))
+        assert np.array_equal(first, second)
 
 
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:

@@ -15,16 +15,17 @@ from scipy.stats import binom
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
+from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.triage import Reach, Rule
-from holdfast.triage.choose import certified_among, tally
+from holdfast.triage.choose import tally
 from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
-from holdfast.triage.sequence import fallback, starting_levels
+from holdfast.triage.sequence import certified_among, fallback, starting_levels
 from holdfast.triage.tally import Tally
 
 SIGMA = 0.5
@@ -291,6 +292,32 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         hf.Triage.from_dict({})
 
 
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        ({"epsilon": 0.01}, "certified at threshold"),
+        ({"epsilon": 0.0999}, "epsilon is 0.0999"),
+        ({"radius": 0.5}, "radius is 0.5"),
+        ({"delta": 0.001}, "certified|error_bound"),
+        ({"threshold": 0.51}, "threshold is 0.51"),
+        ({"inputs": 4_000}, "error_bound"),
+        ({"alpha": 1e-9}, "error_bound|sure_from"),
+        ({"epsilon": "0.1"}, "epsilon must be"),
+        ({"rows": []}, "rows must be"),
+    ],
+)
+def test_a_file_whose_numbers_were_edited_is_refused(edit: dict[str, Any], complaint: str) -> None:
+    triage = hf.choose_threshold(population(300, np.random.default_rng(1), n=500), radius=0.05, epsilon=0.1)
+    written = json.loads(json.dumps(triage.to_dict()))
+    assert hf.Triage.from_dict(written) == triage
+    with pytest.raises(hf.InvalidArgument, match=complaint):
+        hf.Triage.from_dict({**written, **edit})
+    for name, value in {"certified": True, "error_bound": 0.001, "coverage": 0.999, "surely_right": 299}.items():
+        rows = [{**row, name: value} for row in written["rows"]]
+        with pytest.raises(hf.InvalidArgument):
+            hf.Triage.from_dict({**written, "rows": rows})
+
+
 def test_certificates_that_share_their_noise_are_refused() -> None:
     people = population(120, np.random.default_rng(9), n=500)
     with pytest.raises(hf.InvalidInput, match="share their noise"):
@@ -425,6 +452,56 @@ def test_the_command_writes_a_rule_and_applies_it(tmp_path: Path, capsys: pytest
     assert holdfast([*asked, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["threshold"] == triage.threshold
     assert holdfast([*asked, "--out", str(out)]) == hf.RunError.exit_code
+
+
+@pytest.mark.parametrize("name", ["tri.jpg", "tri", "there.png"])
+def test_the_command_refuses_a_figure_it_cannot_write_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    run, out = stored(tmp_path / "a", population(300, np.random.default_rng(6))), tmp_path / "triage.json"
+    (tmp_path / "there.png").write_bytes(b"mine")
+    asked = ["triage", str(run), "--radius", "0.05", "--epsilon", "0.1", "--out", str(out)]
+    assert holdfast([*asked, "--figure", str(tmp_path / name)]) in (2, 7)
+    assert "--figure " in capsys.readouterr().err
+    assert not out.exists()
+    assert (tmp_path / "there.png").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("columns", [30, 45, 59, 80])
+def test_the_table_keeps_every_digit_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run = stored(tmp_path / "a", population(300, np.random.default_rng(6)))
+    assert holdfast(["triage", str(run), "--radius", "0.05", "--epsilon", "0.1"]) == 0
+    said = capsys.readouterr().out
+    found = hf.choose_threshold(hf.Run.open(run).labelled(), radius=0.05, epsilon=0.1)
+    row = found.chosen
+    assert row is not None
+    numbers = [
+        shortest(row.threshold),
+        str(row.could_be_wrong),
+        str(row.surely_right),
+        ceil_decimals(row.error_bound, 3),
+        floor_decimals(row.coverage, 3),
+        str(row.clean_accepted),
+        str(row.clean_wrong),
+        "chosen",
+    ]
+    assert numbers in [line.split() for line in said.splitlines()]
+
+
+def test_the_figure_shows_where_nothing_is_shown_and_hides_no_line() -> None:
+    triage = hf.choose_threshold(population(150, np.random.default_rng(11), n=180), radius=0.05, epsilon=0.2)
+    assert any(row.error_bound == 1 for row in triage.rows)
+    figure = triage.figure()
+    drawn = figure.axes[0].get_lines()[0].get_ydata()
+    assert sorted(np.asarray(drawn).tolist()) == sorted(row.error_bound for row in triage.rows)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
 
 
 def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

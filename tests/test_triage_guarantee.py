@@ -18,8 +18,9 @@ from scipy.stats import binom, binomtest
 import holdfast as hf
 from holdfast.evidence import Evidence
 from holdfast.triage import Reach, Rule
-from holdfast.triage.choose import GRID, certified_among, tally
+from holdfast.triage.choose import GRID, tally
 from holdfast.triage.reach import measure_reach
+from holdfast.triage.sequence import certified_among
 from holdfast.triage.tally import Tally
 
 SIGMA, RADIUS, COPIES, SELECTION = 1.0, 0.5, 2_000, 101

@@ -1,6 +1,6 @@
 """A certificate: the value users hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -257,23 +257,25 @@ class Certificate:
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Certificate":
         """The inverse of :meth:`to_dict`."""
+        if not isinstance(d, Mapping):
+            raise InvalidArgument(f"expected a certificate written by to_dict(), a dictionary, got {type(d).__name__}")
         if d.get("format") != FORMAT:
             raise InvalidArgument(
                 f"expected a certificate of format {FORMAT}, got format {d.get('format')!r}; a newer Holdfast may read it"
             )
         try:
             return cls(
-                predicted=int(d["predicted"]),
-                n0=int(d["n0"]),
-                alpha=float(d["alpha"]),
+                predicted=d["predicted"],
+                n0=d["n0"],
+                alpha=d["alpha"],
                 claims=tuple(d["claims"]),
                 sides=check_sides(d["sides"]),
                 method=method_named(d["method"]),
                 evidence=Evidence.from_dict(d["evidence"]),
                 provenance=Provenance.from_dict(d["provenance"]),
-                share=float(d.get("share", 1.0)),
+                share=check_number("share", d.get("share", 1.0)),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InvalidArgument(f"not a certificate written by to_dict(): {type(error).__name__} {error}") from error
 
     def _claimed(self, claim: str) -> None:

@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument
 from holdfast.scores import ScoreHistogram
+from holdfast.validation import check_count
 
 SCORE_UNIT = 2**40
 """Scores are added up as whole multiples of 2^-40, so that sums do not depend on the order of the batches."""
+
+SCORES, MARGINS = (0.0, 1.0), (-1.0, 1.0)
+"""The ranges of a prediction score and of a margin."""
 
 MOST_SELECTION = 2**22
 """More selection copies than this could overflow the sums."""
@@ -55,10 +59,22 @@ class Evidence:
     margin: ScoreHistogram
 
     def __post_init__(self) -> None:
+        check_count("n", self.n)
+        check_count("votes", self.votes, at_least=0)
         if not self.n == self.score.n == self.margin.n or not 0 <= self.votes <= self.n:
             raise InvalidArgument(
                 f"evidence must count the same n copies everywhere, got n = {self.n}, votes = {self.votes}, "
                 f"{self.score.n} scores and {self.margin.n} margins"
+            )
+        if self.score.sigma != self.margin.sigma:
+            raise InvalidArgument(
+                f"evidence must come from one noise: score and margin must have the same sigma, got {self.score.sigma!r} and "
+                f"{self.margin.sigma!r}"
+            )
+        if self.score.support != SCORES or self.margin.support != MARGINS:
+            raise InvalidArgument(
+                f"the score must have the support {SCORES} and the margin {MARGINS}, got {self.score.support} and "
+                f"{self.margin.support}"
             )
 
     @property
@@ -83,8 +99,8 @@ class Evidence:
     def from_dict(cls, d: dict[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`."""
         return cls(
-            n=int(d["n"]),
-            votes=int(d["votes"]),
+            n=d["n"],
+            votes=d["votes"],
             score=ScoreHistogram.from_dict(d["score"]),
             margin=ScoreHistogram.from_dict(d["margin"]),
         )

@@ -18,6 +18,9 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.grid import DEFAULT_BINS, Grid
 from holdfast.validation import check_count, check_sigma, check_support
 
+MOST_BINS = 2**24
+"""A thousand times the usual; more would only fill the memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exceedances:
@@ -297,10 +300,14 @@ class ScoreHistogram(Scores):
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        return cls.from_occupied(
-            d["occupied"], d["counts"], bins=d["bins"], support=tuple(d["support"]), sigma=d["sigma"]
-        )
+        """The inverse of :meth:`to_dict`; each counter once, and whole numbers only."""
+        check_count("bins", d["bins"], at_least=2, at_most=MOST_BINS)
+        where, counts = (np.asarray(d[name]) for name in ("occupied", "counts"))
+        if where.ndim != 1 or where.shape != counts.shape or where.dtype.kind != "i" or counts.dtype.kind != "i":
+            raise InvalidInput("occupied and counts must be lists of whole numbers, as many of one as of the other")
+        if np.unique(where).size != where.size:
+            raise InvalidInput("occupied must name each counter once")
+        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), sigma=d["sigma"])
 
     @classmethod
     def from_occupied(

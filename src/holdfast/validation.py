@@ -18,6 +18,9 @@ SMALLEST_ALPHA = 1e-100
 SMALLEST_SHARE = 1e-120
 """The same for what is left of an alpha that was divided among claims, sides and classes."""
 
+SIGMAS = (1e-12, 1e12)
+"""Noise outside this range belongs to no input that float32 holds with its noise, and radii of it print as nonsense."""
+
 _FARTHEST_SUPPORT = 1e3
 
 
@@ -28,6 +31,8 @@ def check_sigma(sigma: float) -> float:
             f"sigma must be a positive number, the noise's standard deviation in the units of the input "
             f"(pixels in [0, 1] for images), got {sigma!r}"
         )
+    if not SIGMAS[0] <= sigma <= SIGMAS[1]:
+        raise InvalidArgument(f"sigma must be between {SIGMAS[0]:g} and {SIGMAS[1]:g}, got {sigma!r}; scale the inputs")
     return float(sigma)
 
 
@@ -40,6 +45,14 @@ def check_alpha(alpha: float, *, at_least: float = SMALLEST_ALPHA) -> float:
     if alpha < at_least:
         raise InvalidArgument(f"alpha must be at least {at_least:g}, below which rounding takes over, got {alpha!r}")
     return float(alpha)
+
+
+def check_share(name: str, value: float) -> float:
+    """Return a share or probability that is in (0, 0.5], and not too small to compute with."""
+    share = check_number(name, value)
+    if not SMALLEST_ALPHA <= share <= 0.5:
+        raise InvalidArgument(f"{name} must be in [{SMALLEST_ALPHA:g}, 0.5], got {value!r}")
+    return share
 
 
 def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:

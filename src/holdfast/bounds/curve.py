@@ -74,10 +74,10 @@ class Curve:
         if (at_least is None) == (at_most is None):
             raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
         if at_least is not None:
-            thresholds, steps = np.asarray(at_least, dtype=np.float64), self.below
+            thresholds, steps = _thresholds("at_least", at_least), self.below
         else:
             a, b = self.support
-            thresholds, steps = (a + b) - np.asarray(at_most, dtype=np.float64), self._upper_side()
+            thresholds, steps = (a + b) - _thresholds("at_most", at_most), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
         found = np.array([largest_radius(steps.value, float(c)) for c in thresholds.ravel()]).reshape(thresholds.shape)
@@ -97,3 +97,10 @@ class Curve:
 
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:
     return float(answer) if np.ndim(asked) == 0 else answer
+
+
+def _thresholds(name: str, given: ArrayLike | None) -> NDArray[np.float64]:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{name} must be a number or an array of numbers, got {given!r}") from error

@@ -23,27 +23,32 @@ def report(
     format_: str = typer.Option(
         "text",
         "--format",
-        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout.",
+        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out.",
     ),
     figures: Path | None = typer.Option(
         None, help="Folder for the figures (PNG and SVG); default: figures/ in the (first) run. Text only."
     ),
-    out: Path | None = typer.Option(None, help=f"The HTML file; default: {PAGE} in the folder of the figures."),
+    out: Path | None = typer.Option(
+        None,
+        help=f"The HTML file; default: {PAGE} in the folder of the figures. With 'json': a new file, instead of stdout.",
+    ),
     data: list[str] | None = typer.Option(
         None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
     ),
 ) -> None:
     """Certified accuracy by radius and threshold, and every input; needs neither the model nor torch."""
-    from holdfast.bounds.named import method_named
+    from holdfast.errors import RunError
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
     from holdfast.report.axis import radius_axis
     from holdfast.report.figures import write_figures
-    from holdfast.report.page import write_page
+    from holdfast.report.page import check_replaceable, write_page
     from holdfast.report.pictures import pictures_of
     from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
+    from holdfast.runs.folder import RunFolder
     from holdfast.runs.run import Run
+    from holdfast.runs.titles import guaranteed
     from holdfast.validation import check_radii
 
     choice(format_, "--format", FORMATS)
@@ -51,26 +56,35 @@ def report(
     if asked is not None:
         check_radii(asked)
     chosen = None if methods is None else words(methods)
-    for method in chosen or ():
-        method_named(method)
+    for method in chosen or ():  # an unknown name is refused before the runs are read
+        guaranteed(method)
     question = Question(asked, numbers(threshold, "--threshold"), chosen)
+    folder = figures or _folder(runs)
+    page = out or folder / PAGE
+    if format_ != "json":
+        check_replaceable(page)
+    elif out is not None and (out.exists() or not out.absolute().parent.is_dir()):
+        raise RunError(f"--out {out} must be a new file in a folder that exists")
     opened = [Run.open(path) for path in runs]
     check_runs(opened)
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
         if format_ == "json":
             asking = [TabulatedRun(run, question.radii_for(run), on_inputs=on_inputs) for run in opened]
-            typer.echo(json.dumps(as_json(asking, question), indent=2))
+            text = json.dumps(as_json(asking, question), indent=2) + "\n"
+            if out is None:
+                typer.echo(text, nl=False)
+            else:
+                RunFolder(out.absolute().parent).write(out.name, lambda path: path.write_text(text, encoding="utf-8"))
             return
         axis = radius_axis(opened, question)
         tabulated = [TabulatedRun(run, axis, on_inputs=on_inputs) for run in opened]
         console = Console(highlight=False)
-        folder = figures or _folder(runs)
         if format_ == "text":
             print_report(tabulated, question, console)
             for path in write_figures(tabulated, question, folder):
                 console.print(f"figure: {path}", soft_wrap=True)
-        page = write_page(tabulated, question, axis, out or folder / PAGE, pictures=pictures)
+        write_page(tabulated, question, axis, page, pictures=pictures)
     console.print(f"report: {page} (open it in a browser)", soft_wrap=True)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.triage.reach import Labelled
 
 _SHOWN = 12
+_NARROWEST = 64
+"""Columns that every number of the table has room in."""
 
 
 def triage(
@@ -32,7 +34,7 @@ def triage(
     ),
     apply: Path | None = typer.Option(None, help="Another certified run: decide on its inputs with the chosen rule."),
     out: Path | None = typer.Option(None, help="A JSON file to write, for hf.Triage.from_dict; it must not exist yet."),
-    figure: Path | None = typer.Option(None, help="A PNG file to draw error and coverage into."),
+    figure: Path | None = typer.Option(None, help="A new file (.png, .svg or .pdf) to draw error and coverage into."),
     format_: str = typer.Option("text", "--format", help="'text' or 'json' (on stdout)."),
 ) -> None:
     """Choose a confidence threshold with a guarantee on the error among accepted inputs, whatever the adversary does.
@@ -40,7 +42,7 @@ def triage(
     Needs neither the model nor torch. The guarantee and its proof are in docs/triage.md.
     """
     from holdfast.errors import RunError
-    from holdfast.report.figures import save_figure
+    from holdfast.report.figures import check_new_figure, save_figure
     from holdfast.runs.folder import RunFolder
     from holdfast.runs.held_out import was_cut
     from holdfast.runs.run import Run
@@ -50,6 +52,8 @@ def triage(
     tried = numbers(thresholds, "--thresholds")
     if out is not None and (out.exists() or not out.absolute().parent.is_dir()):
         raise RunError(f"{out} must be a new file in a folder that exists")
+    if figure is not None:
+        check_new_figure(figure, "--figure")
     opened = Run.open(run)
     labelled = opened.labelled()
     applied = None if apply is None else _of_one_network(Run.open(apply), opened).labelled()
@@ -80,7 +84,7 @@ def triage(
     else:
         _print(found, document.get("applied"), console)
     if figure is not None:
-        save_figure(found.figure(), figure)
+        save_figure(found.figure(), figure, option="--figure")
     if format_ == "text":
         for path in (each for each in (out, figure) if each is not None):
             console.print(f"written: {path}", soft_wrap=True)
@@ -123,7 +127,8 @@ def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) ->
 
     console.print(str(found), style="bold", soft_wrap=False)
     console.print()
-    console.print(_table(found))
+    # A narrower terminal breaks the lines itself: no digit is left out.
+    Console(highlight=False, width=max(_NARROWEST, console.width)).print(_table(found))
     console.print(
         "Counts of inputs: who could be accepted and wrong or surely is accepted, under any attack; and without attack. "
         "'at most': the error under attack, for that line alone. 'covers': the share accepted under any attack, at least.",

@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.drawing import PALETTE, draw_curves, house_style
-from holdfast.errors import RunError
+from holdfast.errors import InvalidArgument, RunError
 from holdfast.report.accuracy import Question
 from holdfast.report.axis import radius_axis
 from holdfast.runs.interval import LEVEL
-from holdfast.runs.plot import draw_accuracy, frame, method_handles, run_handles, threshold_handles
+from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, run_handles, threshold_handles
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+KINDS = (".png", ".svg", ".pdf")
 
 
 def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
@@ -46,26 +49,27 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             _draw_labels(figure.subplots(), runs, question)
             return figure
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
+        methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
+        lines = line_styles(methods)
         panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
         for axes, run in zip(panels.ravel(), runs, strict=True):
             radii, thresholds = _axis(run, runs, question), question.thresholds_for(measure)
             chosen = question.methods_for(run, measure)
             reach = draw_accuracy(
-                axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL
+                axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL, lines=lines
             )
             frame(axes, run, radii, reach)
         for axes in panels.ravel():
             axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
         panels.ravel()[0].set_ylabel("certified accuracy")
-        methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
         figure.legend(
-            handles=method_handles(methods),
+            handles=method_handles(lines),
             loc="outside lower center",
-            ncols=len(methods),
+            ncols=min(len(lines), max(2, 2 * len(runs))),
             fontsize=8.5,
             handlelength=2.6,
         )
-        panels.ravel()[-1].legend(handles=threshold_handles(measure, thresholds), loc="upper right", fontsize=8.5)
+        panels.ravel()[-1].legend(handles=threshold_handles(measure, thresholds), loc="best", fontsize=8.5)
         return figure
 
 
@@ -98,7 +102,15 @@ def examples_figure(
         return figure
 
 
-def save_figure(figure: "Figure", path: Path) -> Path:
+def check_new_figure(path: Path, option: str) -> None:
+    """Refuse a name that says no known kind of figure, or a file that exists, before anything is computed."""
+    if path.suffix not in KINDS:
+        raise InvalidArgument(f"{option} must be a file that ends in {', '.join(KINDS)}, got {str(path)!r}")
+    if path.exists():
+        raise RunError(f"{option} {path} exists already; choose a new file")
+
+
+def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> Path:
     """Write a figure as PNG, or as the vector format that the name ends in (.svg, .pdf), in one step."""
     kind = path.suffix.removeprefix(".")
     # The same figure gives the same file, on any day.
@@ -113,7 +125,7 @@ def save_figure(figure: "Figure", path: Path) -> Path:
         with suppress(OSError):
             temporary.unlink()
         raise RunError(
-            f"could not write the figure {path} ({error.strerror}); choose another folder with --figures"
+            f"could not write the figure {path} ({error.strerror}); choose another folder with {option}"
         ) from error
     return path
 

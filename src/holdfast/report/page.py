@@ -34,6 +34,23 @@ _SCRIPTS = (
 )
 
 
+_BRAND = b'<p class="brand">Holdfast report</p>'
+_START = 2**17
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to write a report over anything but an older report."""
+    if not path.exists():
+        return
+    try:
+        with path.open("rb") as file:
+            known = _BRAND in file.read(_START)
+    except OSError as error:
+        raise RunError(f"{path} cannot be replaced ({error.strerror}); choose another --out") from error
+    if not known:
+        raise RunError(f"{path} exists already and is not a report written by Holdfast; choose another --out")
+
+
 def write_page(
     runs: Sequence[TabulatedRun],
     question: Question,

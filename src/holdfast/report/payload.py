@@ -15,6 +15,7 @@ from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.thumbnails import Sheets
 from holdfast.rounding import shortest
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.held_out import why_fewer
 from holdfast.runs.interval import LEVEL, share_intervals
 from holdfast.runs.titles import guaranteed, method_description
 from holdfast.scores import OccupiedCounters
@@ -166,13 +167,13 @@ def facts(run: TabulatedRun) -> list[list[str]]:
     config = run.config
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
-        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, rounded by its authors"),
+        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them"),
         ("status", config.get("status", "complete")),
         ("made", config.get("created")),
         ("log", config.get("source")),
         ("data", config.get("data")),
         ("split", config.get("split")),
-        ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} (not finished)"),
+        ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} ({why_fewer(config)})"),
         ("model", config.get("model") or config.get("provenance", {}).get("model")),
         ("sigma", None if run.sigma is None else shortest(run.sigma)),
         ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),

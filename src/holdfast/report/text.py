@@ -9,6 +9,7 @@ from rich.text import Text
 
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
 from holdfast.rounding import floor_decimals, shortest
+from holdfast.runs.held_out import why_fewer
 from holdfast.runs.run import Run
 from holdfast.runs.titles import method_title
 
@@ -28,7 +29,7 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
     if run.radii is not None:
-        notes.append("Published bounds, which their authors rounded to nearest.")
+        notes.append("Bounds as imported: the log does not say by which band, nor how it was rounded.")
     if not all(row.guaranteed for row in rows):
         notes.append("* an estimate for comparison, not a certificate")
     return Group(Text(headline(run), style="bold"), *blocks, *(Text(note, style="dim") for note in notes))
@@ -75,7 +76,7 @@ def headline(run: Run) -> str:
     said = [f"{run.path.name}: {len(run)} inputs"]
     planned = config.get("inputs", len(run))
     if planned != len(run):
-        said[0] += f" of {planned} (not finished)"
+        said[0] += f" of {planned} ({why_fewer(config)})"
     if config.get("data"):
         said.append(str(config["data"]))
     if run.sigma is not None:

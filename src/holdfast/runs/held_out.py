@@ -22,6 +22,12 @@ def check_whole(path: Path, config: Mapping[str, Any], found: int) -> None:
         )
 
 
+def why_fewer(config: Mapping[str, Any]) -> str:
+    """Why a run holds fewer certificates than it has inputs."""
+    finished = config.get("status", "complete") == "complete"
+    return "a file under certificates/ is missing" if finished else "not finished"
+
+
 def check_held_out(path: Path, config: Mapping[str, Any]) -> None:
     """Refuse a run on the inputs that its network was trained on, as far as both are recorded."""
     trained = (config.get("weights") or {}).get(IMAGES)

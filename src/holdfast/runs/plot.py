@@ -1,6 +1,6 @@
 """Certified accuracy against radius, drawn: what figures, reports and ``run.plot_certified_accuracy()`` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
+LineStyle = Literal["-", "--", ":", "-."] | tuple[float, tuple[float, ...]]
+LINES: tuple[LineStyle, ...] = ("-", "--", ":", "-.", (0.0, (6.0, 1.5, 1.0, 1.5, 1.0, 1.5)), (0.0, (1.0, 4.0)))
 _LONGEST = 40
 
 
@@ -31,20 +32,31 @@ def draw_accuracy(
     methods: Sequence[str] = (LABEL_METHOD,),
     interval: float | None = None,
     colours: Sequence[str] = PALETTE,
+    lines: Mapping[str, LineStyle] | None = None,
 ) -> float:
     """A colour per threshold and a line style per method; returns the largest radius at which anything is certified.
 
-    Between two radii the line has the value of the larger one: no point of it claims more than was certified. With
-    ``interval``, the first method's lines have bands of :class:`~holdfast.runs.interval.ShareIntervals` at that level.
+    ``lines`` gives the styles where panels share them. Between two radii the line has the value of the larger one: no
+    point of it claims more than was certified. With ``interval``, the first method's lines have bands of
+    :class:`~holdfast.runs.interval.ShareIntervals` at that level.
     """
     check_distinct(thresholds, methods)
+    styles = line_styles(methods) if lines is None else lines
     marker = "o" if run.radii is not None else None
     reach = 0.0
-    for method, line in zip(methods, LINES, strict=False):
+    for method in methods:
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
         reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
         for colour, values in zip(colours, table, strict=False):
-            axes.plot(radii, values, line, color=colour, marker=marker, markersize=3, drawstyle="steps-pre")
+            axes.plot(
+                radii,
+                values,
+                linestyle=styles[method],
+                color=colour,
+                marker=marker,
+                markersize=3,
+                drawstyle="steps-pre",
+            )
             if interval is not None and method == methods[0]:
                 of = share_intervals(len(run), level=interval)
                 right = np.rint(values * len(run)).astype(np.int64)
@@ -52,6 +64,12 @@ def draw_accuracy(
                 # Where nothing is certified, a band would only hide the others.
                 axes.fill_between(radii, *band, where=right > 0, step="pre", color=colour, alpha=0.15, linewidth=0)
     return reach
+
+
+def line_styles(methods: Sequence[str]) -> dict[str, LineStyle]:
+    """The line style of each method, for all panels of a figure and its legend."""
+    check_distinct((), methods)
+    return dict(zip(methods, LINES, strict=False))
 
 
 def check_distinct(thresholds: Sequence[float], methods: Sequence[str]) -> None:
@@ -73,13 +91,12 @@ def threshold_handles(measure: str, thresholds: Sequence[float]) -> "list[Artist
     ]
 
 
-def method_handles(methods: Sequence[str], *, colour: str = "0.35") -> "list[Artist]":
+def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
     """Legend entries that say the line styles."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, linestyle=line, label=method_description(method))
-        for line, method in zip(LINES, methods, strict=False)
+        Line2D([], [], color=colour, linestyle=line, label=method_description(method)) for method, line in lines.items()
     ]
 
 

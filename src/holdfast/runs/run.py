@@ -76,6 +76,10 @@ class Run(ABC):
     def methods(self, measure: str) -> tuple[str, ...]:
         """The bounds that can be compared for a measure, the run's own first."""
 
+    def method_here(self, method: str) -> str:
+        """What a method that was asked for is called in this run."""
+        return method
+
     @property
     @abstractmethod
     def answers(self) -> Answers:
@@ -145,27 +149,39 @@ class Run(ABC):
         """
         from matplotlib import pyplot
 
-        from holdfast.runs.plot import draw_accuracy, frame, method_handles, threshold_handles
+        from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, threshold_handles
 
         of = measure or ("score" if "score" in self.measures else self.measures[0])
         if of not in self.measures:
             raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
         asked = DEFAULT_THRESHOLDS.get(of, ()) if thresholds is None else thresholds
         levels = () if of == "label" else tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
-        chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
+        chosen = self.methods(of)[:1] if methods is None else tuple(self.method_here(method) for method in methods)
         at = self._axis() if radii is None else np.unique(check_radii(radii))
+        if at.size == 0:
+            raise InvalidArgument(
+                f"radii must be one or more numbers, got {radii!r}; leave them out for the usual ones"
+            )
         with house_style():
+            # Many lines leave no corner free: a figure of our own has room beside them.
+            beside = axes is None and len(chosen) > 1
             if axes is None:
-                _, axes = pyplot.subplots(figsize=(5.6, 3.8))
+                _, axes = pyplot.subplots(figsize=(7.8 if beside else 5.6, 3.8))
             reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
             frame(axes, self, at, reach if radii is None else float(at.max()))
             axes.set_ylabel("certified accuracy")
             handles = threshold_handles(of, levels)
             if not levels:
-                handles = method_handles(chosen, colour=PALETTE[0])
+                handles = method_handles(line_styles(chosen), colour=PALETTE[0])
             elif len(chosen) > 1:
-                handles += method_handles(chosen)
-            axes.legend(handles=handles, loc="upper right", fontsize=8.5, handlelength=2.6)
+                handles += method_handles(line_styles(chosen))
+            axes.legend(
+                handles=handles,
+                loc="upper left" if beside else "best",
+                bbox_to_anchor=(1.0, 1.0) if beside else None,
+                fontsize=8.5,
+                handlelength=2.6,
+            )
         return axes
 
     def _axis(self) -> NDArray[np.float64]:

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from holdfast.bands import BerkJones
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.triage.coverage import coverage
 from holdfast.triage.reach import Labelled, Origin, Reach, measure_reach
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
 from holdfast.triage.rule import Rule
-from holdfast.triage.sequence import fallback, starting_levels, starts_among
+from holdfast.triage.sequence import able_among, certified_among, starts_among
 from holdfast.triage.tally import Tally
-from holdfast.validation import SMALLEST_ALPHA, check_alpha, check_number, check_radius
+from holdfast.validation import check_alpha, check_number, check_radius, check_share
 
 GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))
 """From 0.98 down to 0.5, in steps that grow with the distance from one."""
@@ -45,7 +45,7 @@ def choose_threshold(
         thresholds: those to try, in [0.5, 1); default 40 from 0.98 down to 0.5. Fewer get more of delta each.
         fingerprint: of the network, such as ``smoothed.fingerprint`` or ``run.fingerprint``: deployment then refuses another.
     """
-    radius, epsilon, delta = check_radius(radius), _check_share("epsilon", epsilon), _check_share("delta", delta)
+    radius, epsilon, delta = check_radius(radius), check_share("epsilon", epsilon), check_share("delta", delta)
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
     grid = _check_grid(thresholds)
     _check_within_reach(epsilon, delta, own_alpha)
@@ -61,25 +61,6 @@ def choose_threshold(
     return Triage(radius, epsilon, delta, own_alpha, len(reach), origin, rows, scores, fingerprint)
 
 
-def certified_among(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
-    """Which thresholds, from the highest down, are shown to keep the error among accepted at epsilon or less.
-
-    Delta is given to those that are able to pass, which the numbers of inputs and copies tell without looking at any.
-
-    Guarantee:
-        With probability at least ``1 - delta``, all of them do, under every adversary.
-    Source:
-        docs/triage.md, Lemma 7.
-    """
-    levels = starting_levels(_able(tallies, epsilon, delta), delta)
-    return fallback(levels, lambda number, level: tallies[number].passes(epsilon, level))
-
-
-def _able(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
-    level = delta / starts_among(len(tallies))
-    return [each.at_best(each.inputs).passes(epsilon, level) for each in tallies]
-
-
 def tally(reach: Reach, rule: Rule) -> Tally:
     """Count who could be accepted and wrong, and who surely is accepted."""
     wrong = reach.wrong >= rule.threshold
@@ -89,8 +70,7 @@ def tally(reach: Reach, rule: Rule) -> Tally:
 
 def _row(reach: Reach, rule: Rule, counted: Tally, certified: bool, delta: float) -> Row:
     accepted = reach.average >= rule.needed
-    sure = np.array([np.count_nonzero(reach.sure >= rule.sure_from)])
-    share = float(BerkJones().lower(sure, len(reach), delta)[0])
+    sure = int(np.count_nonzero(reach.sure >= rule.sure_from))
     return Row(
         threshold=rule.threshold,
         sure_from=rule.sure_from,
@@ -98,18 +78,11 @@ def _row(reach: Reach, rule: Rule, counted: Tally, certified: bool, delta: float
         surely_right=counted.surely_right,
         observed=counted.observed,
         error_bound=counted.error_bound(delta),
-        coverage=max(0.0, (1 - rule.missed) * (share - rule.alpha) / (1 - rule.alpha) * (1 - 1e-12)),
+        coverage=coverage(sure, len(reach), rule, delta),
         certified=certified,
         clean_accepted=int(accepted.sum()),
         clean_wrong=int((accepted & ~reach.right).sum()),
     )
-
-
-def _check_share(name: str, value: float) -> float:
-    share = check_number(name, value)
-    if not SMALLEST_ALPHA <= share <= 0.5:
-        raise InvalidArgument(f"{name} must be in [{SMALLEST_ALPHA:g}, 0.5], got {value!r}")
-    return share
 
 
 def _check_grid(thresholds: Sequence[float] | None) -> tuple[float, ...]:
@@ -144,7 +117,7 @@ def _check_enough(
         raise InvalidInput(
             f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few to accept anything at these thresholds; certify with more"
         )
-    if any(_able(tallies, epsilon, delta)):
+    if any(able_among(tallies, epsilon, delta)):
         return
     level, best = delta / starts_among(len(tallies)), min(tallies, key=lambda each: each.missed)
     if not best.at_best(_MOST_ASKED).passes(epsilon, level):

@@ -23,10 +23,10 @@ def triage_figure(triage: "Triage") -> "Figure":
     wrong = np.array([row.clean_wrong for row in rows])
     blue, orange = PALETTE[0], PALETTE[1]
     with house_style():
-        figure = Figure(figsize=(9.2, 3.8))
+        figure = Figure(figsize=(9.2, 4.3))
         error, coverage = figure.subplots(1, 2, sharex=True)
-        bounds = [row.error_bound if row.error_bound < 1 else np.nan for row in rows]
-        error.plot(at, bounds, color=orange, label="any attack: upper bound")
+        # Where nothing is shown the bound is one, and the line leaves the frame upwards.
+        error.plot(at, [row.error_bound for row in rows], color=orange, label="any attack: upper bound")
         counted = [row.observed if row.could_be_wrong + row.surely_right else np.nan for row in rows]
         error.plot(at, counted, ":", color=orange, label="any attack: counted")
         clean = np.where(accepted > 0, wrong / np.maximum(1, accepted), np.nan)
@@ -46,7 +46,7 @@ def triage_figure(triage: "Triage") -> "Figure":
             axes.set_xlabel("confidence threshold")
             if triage.threshold is not None:
                 axes.axvline(triage.threshold, color=PALETTE[2], linewidth=1.2, label="chosen")
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
         figure.suptitle(
             f"radius {shortest(triage.radius)}, {triage.inputs} inputs, delta = {shortest(triage.delta)}", fontsize=10
         )

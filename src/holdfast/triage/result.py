@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.rounding import ceil_decimals, floor_decimals, shortest
+from holdfast.triage.consistency import check_consistent
 from holdfast.triage.reach import Origin
 from holdfast.triage.reliability import Reliability
 from holdfast.triage.rule import Rule, Verdict
@@ -186,12 +188,14 @@ class Triage:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Triage":
-        """The inverse of :meth:`to_dict`."""
+        """The inverse of :meth:`to_dict`; what does not follow from the file's own counts is refused."""
+        if not isinstance(d, Mapping):
+            raise InvalidArgument(f"expected a triage file written by to_dict(), a dictionary, got {type(d).__name__}")
         if d.get("format") != FORMAT:
             raise InvalidArgument(f"expected a triage file of format {FORMAT}, got format {d.get('format')!r}")
         try:
             plain = {each.name: d[each.name] for each in fields(cls) if each.name != "fingerprint"}
-            return cls(
+            found = cls(
                 **{
                     **plain,
                     "fingerprint": d.get("fingerprint"),
@@ -200,8 +204,10 @@ class Triage:
                     "reliability": Reliability(**plain["reliability"]),
                 }
             )
-        except (KeyError, TypeError) as error:
+            check_consistent(found, threshold=d["threshold"], guarantee=d["guarantee"])
+        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise InvalidArgument(f"not a triage file written by to_dict(): {type(error).__name__} {error}") from error
+        return found
 
 
 def _row(d: dict[str, Any]) -> Row:

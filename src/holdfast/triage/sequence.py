@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from holdfast.triage.tally import Tally
+
 STARTS = 5
 
 
@@ -39,3 +41,23 @@ def fallback(levels: Sequence[float], passes: Callable[[int, float], bool]) -> l
         passed.append(level > 0 and passes(number, level))
         carried = level if passed[-1] else 0.0
     return passed
+
+
+def certified_among(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
+    """Which thresholds, from the highest down, are shown to keep the error among accepted at epsilon or less.
+
+    Delta is given to those that are able to pass, which the numbers of inputs and copies tell without looking at any.
+
+    Guarantee:
+        With probability at least ``1 - delta``, all of them do, under every adversary.
+    Source:
+        docs/triage.md, Lemma 7.
+    """
+    levels = starting_levels(able_among(tallies, epsilon, delta), delta)
+    return fallback(levels, lambda number, level: tallies[number].passes(epsilon, level))
+
+
+def able_among(tallies: Sequence[Tally], epsilon: float, delta: float) -> list[bool]:
+    """Which thresholds would pass if every input were sure."""
+    level = delta / starts_among(len(tallies))
+    return [each.at_best(each.inputs).passes(epsilon, level) for each in tallies]

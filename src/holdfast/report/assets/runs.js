@@ -82,7 +82,7 @@ function words(run, input, at) {
   }
   text += ".";
   if (run.state[input] === ABSTAINED) text = `Abstains: nothing certifies the class as the winner here. ${text}`;
-  if (run.kind === "imported") return `${text} This is what the imported log says; its authors rounded to nearest.`;
+  if (run.kind === "imported") return `${text} This is what the imported log says; by which band, and how it was rounded, it does not.`;
   const made = `n = ${run.n.toLocaleString("en-US")} noisy copies, sigma = ${run.sigma}, ${run.method}`;
   if (!sure) return `${text} These are estimates, NOT a certificate (${made}).`;
   return `${text} All of it holds with probability at least ${run.sure} (${made}).`;
