@@ -272,3 +272,18 @@ def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     view = {"sure": sure(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
     said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, 0)""", view)
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
+
+
+def test_nothing_that_was_promised_stays_beside_a_failure(page: "Page", tmp_path: Path) -> None:
+    drop(page, sample_png(tmp_path, 0))
+    certified(page)
+    assert "nobody can push" in page.inner_text("#verdict")
+    slide(page, "radius", 40)
+    assert page.text_content("#spoken") == f"{page.text_content('#sentence')} {page.text_content('#answer')}"
+    (tmp_path / "notes.txt").write_text("no image")
+    drop(page, tmp_path / "notes.txt")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert page.inner_text("#verdict").strip() == "No answer."
+    assert "nobody" not in (page.text_content("#spoken") or "")
+    assert page.is_disabled("#export")
+    assert page.locator("#chart path.lower, #chart .lower").count() == 0

@@ -79,6 +79,11 @@ function say(parts) {
   }));
 }
 
+// For those who listen: only when something has come to rest, not at every step of a slider.
+function speak() {
+  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
+}
+
 function badge(kind, text) {
   by("state").hidden = !text;
   by("state").className = `badge ${kind}`;
@@ -188,7 +193,7 @@ function finish(event, how) {
     say(["Stopped before anything was certified."]);
   }
   if (event.error && how !== "certified" && !event.certificate) trouble(event.error);
-  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
+  speak();
 }
 
 function showView(view, words) {
@@ -235,7 +240,13 @@ function refuse(error) {
     return;
   }
   trouble(error instanceof Refused ? error.message : `The service cannot be reached: ${error.message}`);
+  // Nothing that was promised before stays beside a failure.
+  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null });
+  for (const id of ["answer", "sure", "progress-words"]) by(id).textContent = "";
   say(["No answer."]);
+  speak();
+  buttons();
+  render();
 }
 
 // Images
@@ -364,14 +375,17 @@ async function readExport(text) {
     showView(view, `Computed from the counts of ${grouped(view.n)} copies in a file.`);
   }
   badge("", "from a file");
-  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
+  speak();
   buttons();
 }
 
 // Wiring
 
 function wire() {
-  for (const slider of [radius, confidence]) slider.addEventListener("input", render);
+  for (const slider of [radius, confidence]) {
+    slider.addEventListener("input", render);
+    slider.addEventListener("change", speak);
+  }
   by("go").addEventListener("click", sample);
   by("stop").addEventListener("click", stop);
   by("export").addEventListener("click", save);
