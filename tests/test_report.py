@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from PIL import Image
-from rich.console import Console
 from scipy.stats import binom
 
 import holdfast as hf
@@ -25,7 +24,7 @@ from holdfast.report.page import page, script_json
 from holdfast.report.pictures import pictures_of
 from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
-from holdfast.report.text import headline, print_report
+from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
@@ -203,23 +202,6 @@ def test_a_lost_part_is_not_called_unfinished(tmp_path: Path) -> None:
     assert "6 inputs of 9 (a file under certificates/ is missing)" in headline(hf.Run.open(run.path))
     run.config["status"] = "interrupted"
     assert "not finished" in headline(run)
-
-
-def test_an_imported_log_is_given_no_method_that_it_does_not_name(made: CertifiedRun, tmp_path: Path) -> None:
-    write_log(tmp_path / "score.tsv", export_log(made, "score"))
-    imported = import_log(tmp_path / "score.tsv", tmp_path / "imported", measure="score")
-    console = Console(file=io.StringIO(), width=80)
-    print_report([imported], Question(), console)
-    print_report([imported], Question(methods=("cdf-dkw", "naive-hoeffding")), console)
-    said = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
-    assert "CDF, as imported" in said
-    assert "naive, as imported" in said
-    assert "Bounds as imported" in said
-    assert not any(word in said for word in ("DKW", "Hoeffding", "to nearest", "Published"))
-    asked = {"radii": [0.0, 0.25], "thresholds": [0.5]}
-    for name, also in (("cdf-imported", "cdf-dkw"), ("naive-imported", "naive-hoeffding")):
-        first, second = (imported.certified_accuracy("score", **asked, method=each) for each in (name, also))
-        assert np.array_equal(first, second)
 
 
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:

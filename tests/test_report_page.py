@@ -316,7 +316,7 @@ def test_runs_are_compared_and_imported_ones_show_what_there_is(runs: Path, open
     imported = hf.Run.open(runs / "p")
     set_radius(page, 0.375)
     share = float(imported.certified_accuracy("margin", radii=[0.5], thresholds=[0.3])[0, 0])
-    assert shares(page)["margin/2/cdf-imported"] == f"{percent(share)}%"
+    assert shares(page)["margin/2/cdf-dkw"] == f"{percent(share)}%"
     page.locator("#legend input").first.uncheck()
     assert page.locator("#by-radius path.line").count() == 2
     page.locator("#run").select_option("p")
@@ -343,7 +343,7 @@ def test_a_score_must_exceed_its_threshold_and_a_label_may_reach_its_radius(open
     page = opened(written(tmp_path, tmp_path / "exact.html", "score", "label"))
     for threshold, share in {6_900: "100.0%", 7_000: "0.0%"}.items():
         move(page, "threshold", threshold)
-        assert shares(page)["score/0/cdf-imported"] == share
+        assert shares(page)["score/0/cdf-dkw"] == share
         assert page.locator("#by-threshold circle").first.get_attribute("cy") == page.locator(
             "#by-radius circle"
         ).first.get_attribute("cy")

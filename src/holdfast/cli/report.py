@@ -37,6 +37,7 @@ def report(
     ),
 ) -> None:
     """Certified accuracy by radius and threshold, and every input; needs neither the model nor torch."""
+    from holdfast.bounds.named import method_named
     from holdfast.errors import RunError
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
@@ -48,7 +49,6 @@ def report(
     from holdfast.report.text import print_report
     from holdfast.runs.folder import RunFolder
     from holdfast.runs.run import Run
-    from holdfast.runs.titles import guaranteed
     from holdfast.validation import check_radii
 
     choice(format_, "--format", FORMATS)
@@ -56,8 +56,8 @@ def report(
     if asked is not None:
         check_radii(asked)
     chosen = None if methods is None else words(methods)
-    for method in chosen or ():  # an unknown name is refused before the runs are read
-        guaranteed(method)
+    for method in chosen or ():
+        method_named(method)
     question = Question(asked, numbers(threshold, "--threshold"), chosen)
     folder = figures or _folder(runs)
     page = out or folder / PAGE

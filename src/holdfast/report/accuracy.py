@@ -49,9 +49,7 @@ class Question:
 
     def methods_for(self, run: Run, measure: str) -> tuple[str, ...]:
         """The methods asked for, or all the run has."""
-        if self.methods is None:
-            return run.methods(measure)
-        return tuple(dict.fromkeys(run.method_here(method) for method in self.methods))
+        return self.methods if self.methods is not None else run.methods(measure)
 
 
 def accuracy_rows(run: Run, question: Question) -> Iterator[AccuracyRow]:

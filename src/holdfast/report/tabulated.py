@@ -32,10 +32,6 @@ class TabulatedRun(Run):
         """As the run says."""
         return self.run.methods(measure)
 
-    def method_here(self, method: str) -> str:
-        """As the run says."""
-        return self.run.method_here(method)
-
     @property
     def answers(self) -> Answers:
         """As the run says."""

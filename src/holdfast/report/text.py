@@ -29,7 +29,10 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
     if run.radii is not None:
-        notes.append("Bounds as imported: the log does not say by which band, nor how it was rounded.")
+        notes.append(
+            "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "
+            "are DKW and Hoeffding, rounded to nearest; other people's may not be."
+        )
     if not all(row.guaranteed for row in rows):
         notes.append("* an estimate for comparison, not a certificate")
     return Group(Text(headline(run), style="bold"), *blocks, *(Text(note, style="dim") for note in notes))

@@ -16,14 +16,12 @@ from holdfast.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.titles import IMPORTED_CDF, IMPORTED_NAIVE, LABEL_METHOD
+from holdfast.runs.titles import LABEL_METHOD
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, PAPER_RADII, Log, LogRow, read_log
 from holdfast.validation import check_sigma
 
 _TABLE = "imported.parquet"
-_METHODS = (IMPORTED_CDF, IMPORTED_NAIVE)
-# A log says which theorem its columns come from, and not which band or mean; who names the paper's means these columns.
-_ALSO = {"cdf-dkw": IMPORTED_CDF, "naive-hoeffding": IMPORTED_NAIVE}
+_METHODS = {"cdf-dkw": "exp_cdf_", "naive-hoeffding": "exp_"}
 
 
 def import_log(source: Path, out: Path, *, measure: str | None = None, sigma: float | None = None) -> "ImportedRun":
@@ -60,7 +58,7 @@ def import_log(source: Path, out: Path, *, measure: str | None = None, sigma: fl
 
 
 class ImportedRun(Run):
-    """Somebody's bounds at the paper's seven radii, or label radii."""
+    """Published bounds at the paper's seven radii, or label radii."""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
@@ -104,11 +102,7 @@ class ImportedRun(Run):
 
     def methods(self, measure: str) -> tuple[str, ...]:
         """The log's columns."""
-        return (LABEL_METHOD,) if measure == "label" else _METHODS
-
-    def method_here(self, method: str) -> str:
-        """The paper's methods are the log's columns, however those were computed."""
-        return _ALSO.get(method, method)
+        return (LABEL_METHOD,) if measure == "label" else tuple(_METHODS)
 
     @cached_property
     def answers(self) -> Answers:
@@ -141,15 +135,14 @@ class ImportedRun(Run):
 
     def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
         """The log's numbers; only at its own radii."""
-        column = self.method_here(method)
-        if column not in _METHODS:
+        if method not in _METHODS:
             raise InvalidArgument(f"{self.path} has the methods {', '.join(_METHODS)}, got {method!r}")
         unknown = [radius for radius in radii.tolist() if radius not in PAPER_RADII]
         if unknown:
             raise InvalidArgument(
                 f"{self.path} knows the radii {', '.join(f'{r:g}' for r in PAPER_RADII)} only, got {', '.join(f'{r:g}' for r in unknown)}"
             )
-        first = 0 if column == IMPORTED_CDF else len(PAPER_RADII)
+        first = 0 if method == "cdf-dkw" else len(PAPER_RADII)
         where = [first + PAPER_RADII.index(radius) for radius in radii.tolist()]
         return np.array([[row.numbers[k] for k in where] for row in self.log.rows], dtype=np.float64)
 

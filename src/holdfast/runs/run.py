@@ -76,10 +76,6 @@ class Run(ABC):
     def methods(self, measure: str) -> tuple[str, ...]:
         """The bounds that can be compared for a measure, the run's own first."""
 
-    def method_here(self, method: str) -> str:
-        """What a method that was asked for is called in this run."""
-        return method
-
     @property
     @abstractmethod
     def answers(self) -> Answers:
@@ -156,7 +152,7 @@ class Run(ABC):
             raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
         asked = DEFAULT_THRESHOLDS.get(of, ()) if thresholds is None else thresholds
         levels = () if of == "label" else tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
-        chosen = self.methods(of)[:1] if methods is None else tuple(self.method_here(method) for method in methods)
+        chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
         at = self._axis() if radii is None else np.unique(check_radii(radii))
         if at.size == 0:
             raise InvalidArgument(

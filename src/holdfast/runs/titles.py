@@ -3,7 +3,6 @@
 from holdfast.bounds.named import method_named
 
 LABEL_METHOD = "votes-clopper-pearson"
-IMPORTED_CDF, IMPORTED_NAIVE = "cdf-imported", "naive-imported"
 _TITLES = {
     "cdf-berk-jones": "CDF (Berk-Jones)",
     "cdf-dkw": "CDF (DKW)",
@@ -11,8 +10,6 @@ _TITLES = {
     "naive-hoeffding": "naive (Hoeffding)",
     "naive-empirical-mean": "naive, best case*",
     LABEL_METHOD: "votes (Cohen)",
-    IMPORTED_CDF: "CDF, as imported",
-    IMPORTED_NAIVE: "naive, as imported",
 }
 
 
@@ -28,5 +25,5 @@ def method_description(method: str) -> str:
 
 
 def guaranteed(method: str) -> bool:
-    """Whether what the method gives is certified; of a log, by those who made it."""
-    return method in (LABEL_METHOD, IMPORTED_CDF, IMPORTED_NAIVE) or method_named(method).guaranteed
+    """Whether what the method gives is certified."""
+    return method == LABEL_METHOD or method_named(method).guaranteed
