@@ -72,6 +72,11 @@ class Settings:
         check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
 
 
+def triage_settings(triage: Triage) -> Settings:
+    """The counts that a triage's rule reads; since it reads nothing else, alpha only has to allow as few copies."""
+    return Settings(triage.n, triage.n0, alpha=0.5, claims=("score",))
+
+
 class SmoothedClassifier:
     """A classifier averaged over Gaussian noise, and its certificates.
 
@@ -327,13 +332,13 @@ class SmoothedClassifier:
         """
         self._compare(triage)
         inside = as_input(x, self._kind, self.sigma, leeway=triage.radius)
-        # The rule reads the counts alone, so that the certificate's own alpha only has to allow as few copies.
+        settings = triage_settings(triage)
         certificate = self.certify(
             inside,
-            n=triage.n,
-            n0=triage.n0,
-            alpha=0.5,
-            claims=("score",),
+            n=settings.n,
+            n0=settings.n0,
+            alpha=settings.alpha,
+            claims=settings.claims,
             seed=seed,
             index=index,
             batch=batch,

@@ -121,6 +121,4 @@ def _read_triage(path: Path) -> "Triage":
         raise InvalidArgument(
             f"--triage must be a file that 'holdfast triage --out' wrote, got {path}: {error}"
         ) from error
-    if not isinstance(document, dict):
-        raise InvalidArgument(f"--triage must be a file that 'holdfast triage --out' wrote, {path} holds no object")
     return Triage.from_dict(document)

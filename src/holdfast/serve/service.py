@@ -38,7 +38,7 @@ from holdfast.serve.views import (
     selection_view,
     verdict_view,
 )
-from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.smoothed import Settings, SmoothedClassifier, triage_settings
 from holdfast.triage import Triage
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -131,8 +131,7 @@ class Service:
         """Check everything, and let the device begin. The seed is always secret: a caller who knew it could choose the input for it."""
         triage = self._triage()
         x = await self._read(content, kind, leeway=triage.radius)
-        # The rule reads the counts alone: the certificate's own alpha only has to allow as few copies.
-        settings = Settings(triage.n, triage.n0, 0.5, ("score",), "lower")
+        settings = triage_settings(triage)
         job = CertifyJob(Asked(x, secret_seed(), 0, triage.n0), (Look(triage.n, 1.0),), watched=0)
         self._submit(job)
         return Certifying(job, settings, settings.alpha, "service")
@@ -347,8 +346,8 @@ def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) 
     """Refuse a rule that was chosen for something else than what is served."""
     triage.check_network(smoothed.fingerprint)
     origin, here = triage.origin, smoothed.provenance(0, 0, 0.0)
-    expected, got = (origin.sigma, origin.model, origin.precision), (smoothed.sigma, here.model, here.precision)
-    if expected != got:
+    got = (smoothed.sigma, here.model, here.precision)
+    if got != origin.network:
         raise InvalidArgument(
             f"the triage was chosen for {origin}, and this service has sigma = {got[0]:g}, the model {got[1]} and {got[2]}; "
             f"serve what was calibrated, or calibrate what is served"

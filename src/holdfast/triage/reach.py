@@ -40,6 +40,11 @@ class Origin:
         bins = evidence.score.grid.bins
         return cls(certificate.sigma, certificate.n, certificate.n0, bins, made.model, made.precision)
 
+    @property
+    def network(self) -> tuple[float, str, str]:
+        """What is run, at which precision, under which noise: as far as a certificate knows."""
+        return self.sigma, self.model, self.precision
+
     def allows(self, other: "Origin") -> bool:
         """Whether a rule for these counts may be used with the others.
 
@@ -48,8 +53,7 @@ class Origin:
         """
         finer, rest = divmod(other.bins, self.bins)
         nested = rest == 0 and finer.bit_count() == 1
-        same = (other.sigma, other.model, other.precision) == (self.sigma, self.model, self.precision)
-        return same and nested and other.n >= self.n and other.n0 >= self.n0
+        return other.network == self.network and nested and other.n >= self.n and other.n0 >= self.n0
 
 
 @dataclass(frozen=True, eq=False)
