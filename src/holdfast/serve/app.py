@@ -300,6 +300,8 @@ async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, 
     finally:
         working.cancel()
         leaving.cancel()
+        # Answered only when that has arrived: until then, what waits in a queue could still begin.
+        await asyncio.wait({working, leaving})
 
 
 async def _finished(request: Request, service: Service, job: Job) -> None:
