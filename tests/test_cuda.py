@@ -77,9 +77,9 @@ def test_a_device_with_many_jobs_gives_each_what_it_would_get_alone() -> None:
     jobs = [
         CertifyJob(Asked(torch.from_numpy(x), seed, 3, 100), plan_looks(50_000), watched=6) for seed, x in enumerate(xs)
     ]
+    device.start()
     for job in jobs:
         device.submit(job)
-    device.start()
     until = time.monotonic() + 60
     while not all(job.over for job in jobs) and time.monotonic() < until:
         time.sleep(0.01)

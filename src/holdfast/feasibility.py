@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +31,14 @@ def check_feasible(n: int, *, alpha: float, claims: Sequence[str], sides: Sides,
 
 def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
     """The smallest n for which full agreement certifies the class at the input itself."""
+    try:
+        hash(method)
+    except TypeError:  # somebody's own method, which may change
+        return _search(claim, alpha, sides, method)
+    return _remembered(claim, alpha, sides, method)
+
+
+def _search(claim: str, alpha: float, sides: Sides, method: Method) -> int:
 
     def enough(n: int) -> bool:
         if claim == "label":
@@ -49,3 +58,7 @@ def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
         else:
             low = middle
     return high
+
+
+# Settings are made for every input: the search would take longer than choosing its class.
+_remembered = lru_cache(maxsize=64)(_search)

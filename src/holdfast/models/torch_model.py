@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Lock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -167,7 +167,9 @@ class TorchModel(Model):
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
-        with evaluating(self._net), self._precision.rules():
+        # A copy is in evaluation mode for good.
+        own = evaluating(self._net) if self._eager() is self._net else nullcontext()
+        with own, self._precision.rules():
             yield
 
     def warm(self, batch: Tensor) -> None:

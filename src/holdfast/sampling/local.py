@@ -147,12 +147,17 @@ class LocalEngine(Engine):
         with ExitStack() as stack:
             for model in dict.fromkeys(models):
                 stack.enter_context(model.prepared())
-            pool = stack.enter_context(_pool(len(models), threads))
-            stack.callback(stop.set)
-            for model in dict.fromkeys(models):
-                pool.submit(self._warm, model, copies.shape).result()
-            running = [pool.submit(work, share, model) for share, model in enumerate(models)]
-            tally, *others = [each.result() for each in running]
+            if len(models) == 1 and not on_cpu:
+                # In the caller's thread: cuDNN's choice of kernels is remembered thread by thread, and takes long.
+                self._warm(self.model, copies.shape)
+                tally, others = work(0, self.model), []
+            else:
+                pool = stack.enter_context(_pool(len(models), threads))
+                stack.callback(stop.set)
+                for model in dict.fromkeys(models):
+                    pool.submit(self._warm, model, copies.shape).result()
+                running = [pool.submit(work, share, model) for share, model in enumerate(models)]
+                tally, *others = [each.result() for each in running]
         for other in others:
             tally.merge(other)
         tally.check(self.model.name)
