@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import MethodType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models import Model, TorchModel
+from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import precision_named
-from holdfast.models.skeleton import fingerprint
+from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.working import WorkingCopy
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
@@ -427,11 +429,53 @@ def test_replicas_share_the_copies_and_change_nothing() -> None:
     assert shared == alone
 
 
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 7, (3, 6)])
+@pytest.mark.parametrize("padding", [0, 1, 3, (1, 2)])
+@pytest.mark.parametrize("size", [(16, 16), (17, 24), (9, 31)])
+def test_a_folded_convolution_gives_the_same_sums(kernel: Any, padding: Any, size: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    for channels in (1, 3, 4):
+        usual = nn.Conv2d(channels, 6, kernel, 2, padding).double()
+        rows = torch.randn(2, channels, *size, dtype=torch.float64)
+        expected = usual(rows)
+        assert FoldedConv2d.suits(usual)
+        usual.__class__ = FoldedConv2d
+        assert torch.allclose(usual(rows), expected, rtol=0, atol=1e-12)
+
+
+def test_only_convolutions_that_can_be_folded_are() -> None:
+    assert not FoldedConv2d.suits(nn.Linear(3, 3))
+    assert not FoldedConv2d.suits(nn.Conv2d(8, 8, 3, 2))
+    for other in ({}, {"stride": (2, 1)}, {"stride": 2, "dilation": 2}, {"stride": 2, "groups": 3}):
+        assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, **other))
+    assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, 2, padding_mode="reflect"))
+    assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, padding="same"))
+
+
+def test_a_working_copy_with_a_folded_first_layer_answers_alike_and_follows_the_weights(monkeypatch: Any) -> None:
+    torch.manual_seed(0)
+    first = nn.Conv2d(3, 16, 7, 2, 3)
+    net = nn.Sequential(first, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4))
+    monkeypatch.setattr("holdfast.models.working._is_wide", lambda _: True)
+    device = torch.device("cpu")
+    low = precision_named("bfloat16", device)
+    rows = torch.rand(4, 3, 20, 20)
+    working = WorkingCopy(net, low, cast=True)
+    for _ in range(2):
+        working.refresh(skeleton_of(net))
+        assert isinstance(working.eager()[0], FoldedConv2d)  # type: ignore[index]
+        with torch.inference_mode(), low.autocast(device):
+            assert torch.allclose(working.eager()(rows), net(rows), atol=0.02)
+        nn.init.normal_(first.weight, std=0.1)
+    assert type(first) is nn.Conv2d
+    assert not isinstance(WorkingCopy(net, precision_named("float32", device)).eager()[0], FoldedConv2d)  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     ("device", "shape", "operations", "most"),
     [
         ("cuda", (3, 32, 32), 5.1e8, 2_500),  # ResNet-110
-        ("cuda", (3, 224, 224), 8.2e9, 200),  # ResNet-50
+        ("cuda", (3, 224, 224), 8.2e9, 500),  # ResNet-50
         ("cuda", (1, 28, 28), 1.2e6, 10_000),
         ("cuda", (3, 4_096, 4_096), 1e13, 10),
         ("cpu", (3, 32, 32), 5.1e8, 64),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import Precision
 from holdfast.models.skeleton import skeleton_of
 
@@ -89,12 +90,15 @@ class WorkingCopy:
             return self._net
         if made is self._net:
             return made
+        folding = self._precision.low is not None and _is_wide(made)
         for module in made.modules():
             module.training = False
             if self.cast and type(module) in _CASTABLE:
                 module.to(self._precision.low)
             if type(module) is nn.Conv2d:
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+                if folding and FoldedConv2d.suits(module):
+                    module.__class__ = FoldedConv2d
         return made.requires_grad_(False)
 
 
@@ -121,15 +125,22 @@ def weights_of(net: nn.Module) -> list[Tensor]:
     return list(found.values())
 
 
+def _is_wide(module: nn.Module) -> bool | None:
+    """Whether a network on a GPU has wide convolutions; None if it is elsewhere, or has none."""
+    widths = [each.out_channels for each in module.modules() if isinstance(each, nn.Conv2d)]
+    first = next(module.parameters(), None)
+    if first is None or first.device.type != "cuda" or not widths:
+        return None
+    return max(widths) > _NARROW
+
+
 def _options(module: nn.Module) -> dict[str, Any]:
     """For narrow convolutions on a GPU, time Triton's, with what follows fused in, against the library's.
 
     On a ResNet-110 with its 16 to 64 channels that is worth a factor of 1.6, for a minute of timing; where
     convolutions are wide the library wins, and timing all of them would take many minutes.
     """
-    widths = [each.out_channels for each in module.modules() if isinstance(each, nn.Conv2d)]
-    first = next(module.parameters(), None)
-    if first is None or first.device.type != "cuda" or not widths or max(widths) > _NARROW:
+    if _is_wide(module) is not False:
         return {}
     return {
         "max_autotune": True,
