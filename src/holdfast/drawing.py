@@ -18,6 +18,7 @@ _STYLE: dict[Any, object] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.wspace": 0.05,
     "figure.dpi": 120,
     "font.size": 10,
     "grid.alpha": 0.3,
