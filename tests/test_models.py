@@ -23,7 +23,7 @@ from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.working import WorkingCopy
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
-from holdfast.sampling.batching import default_batch
+from holdfast.sampling.batching import default_batch, reused_batch
 from networks import images, small_net
 
 CPU = torch.device("cpu")
@@ -427,6 +427,25 @@ def test_replicas_share_the_copies_and_change_nothing() -> None:
     alone = LocalEngine(model, Gaussian(0.3), 4, 64).estimate(tasks, on_copies=nothing)
     shared = LocalEngine(model, Gaussian(0.3), 4, 64, [TorchModel(small_net())]).estimate(tasks, on_copies=nothing)
     assert shared == alone
+
+
+def test_a_batch_size_that_was_compiled_for_is_kept_where_it_fits() -> None:
+    assert reused_batch(2_000, None) == 2_000
+    for compiled, kept in ((2_448, True), (1_000, True), (4_000, True), (999, False), (4_001, False), (64, False)):
+        assert reused_batch(2_000, compiled) == (compiled if kept else 2_000)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for a CPU needs a C++ compiler")
+def test_a_network_is_not_compiled_again_for_another_n() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3, compile=True)
+    x = images(1)[0]
+    smoothed.certify(x, n=300, seed=1, batch=48)
+    size = smoothed._model.compiled_batch(torch.Size(x.shape))
+    assert size == 48
+    smoothed.certify(x, n=500, seed=1)
+    assert len(smoothed._model._warm) == 1
+    assert smoothed._model.compiled_batch(torch.Size((3, 9, 9))) is None
+    assert hf.SmoothedClassifier(small_net(), 0.3)._model.compiled_batch(torch.Size(x.shape)) is None
 
 
 @pytest.mark.parametrize("kernel", [1, 2, 3, 4, 7, (3, 6)])

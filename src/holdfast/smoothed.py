@@ -23,7 +23,7 @@ from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
 from holdfast.progress import progress_bar, unseen
 from holdfast.sampling import Compute, Engine, Local, Question, Task
-from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch
+from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch, reused_batch
 from holdfast.sampling.decisions import Asked, decide_all
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
@@ -482,7 +482,8 @@ class SmoothedClassifier:
         first = self._probe(xs)
         self._model.expect(self._operations * copies)
         self._model.refresh()
-        size = asked or default_batch(self._model.device, first.shape, self._operations, copies)
+        best = default_batch(self._model.device, first.shape, self._operations, copies)
+        size = asked or reused_batch(best, self._model.compiled_batch(first.shape))
         return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
 
     def _probe(self, xs: InputSource) -> Tensor:

@@ -70,7 +70,7 @@ class TorchModel(Model):
         self._skeleton: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
-        self._warm: set[tuple[torch.Size, int]] = set()
+        self._warm: dict[tuple[torch.Size, int], None] = {}
 
     @property
     def name(self) -> str:
@@ -158,11 +158,19 @@ class TorchModel(Model):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied to other processes: not what was compiled in this one."""
-        return {**vars(self), "_working": self._working.cast, "_warm": set(), "_others": [], "_spread": None}
+        return {**vars(self), "_working": self._working.cast, "_warm": {}, "_others": [], "_spread": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._working = WorkingCopy(self._net, self._precision, cast=state["_working"])
+
+    def compiled_batch(self, shape: torch.Size) -> int | None:
+        """How many inputs of a shape it was last compiled for; None if it would have to be compiled first, or is not."""
+        forward = self._working.compiled_yet
+        if not self._compile or forward is None:
+            return None
+        sizes = [rows[0] for rows, known in self._warm if known == id(forward) and rows[1:] == shape]
+        return sizes[-1] if sizes else None
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -189,7 +197,7 @@ class TorchModel(Model):
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
         if difference <= _SAME:
-            self._warm.add((batch.shape, id(forward)))
+            self._warm[batch.shape, id(forward)] = None
         else:
             self._give_up(f"compiled, its probabilities are off by {difference:.2g} on average")
 

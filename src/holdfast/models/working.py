@@ -83,6 +83,11 @@ class WorkingCopy:
             self._compiled = torch.compile(module, dynamic=False, options=_options(module))
         return self._compiled
 
+    @property
+    def compiled_yet(self) -> Callable[[Tensor], Tensor] | None:
+        """The same, if it was asked for before."""
+        return self._compiled
+
     def _made(self) -> nn.Module:
         try:
             made = copy.deepcopy(self._net)
