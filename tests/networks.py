@@ -33,3 +33,15 @@ class Recorder(nn.Module):
         self.rows.append(len(x))
         answer: Tensor = self.net(x)
         return answer
+
+
+class Turned(nn.Module):
+    """Another network's classes, the other way round."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.net(x)
+        return answer.flip(1)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.cli.app import run as command
 from holdfast.runs.certified import CertifiedRun
-from networks import images, small_net
+from networks import Turned, images, small_net
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -125,6 +125,19 @@ def test_weights_changed_in_place_reach_the_workers(cluster: hf.RayCluster) -> N
     after = spread.certify(x, n=500, seed=1)
     assert after == hf.SmoothedClassifier(net, SIGMA).certify(x, n=500, seed=1)
     assert after != before
+
+
+def test_a_class_that_was_changed_here_alone_is_refused(
+    cluster: hf.RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, x = Turned(small_net()), images(1)[0]
+    spread = hf.SmoothedClassifier(net, SIGMA, engine=cluster)
+    before = spread.certify(x, n=500, seed=1)
+    monkeypatch.setattr(Turned, "forward", lambda self, rows: self.net(rows))
+    with pytest.raises(hf.ClusterError, match="Turned answers otherwise on a worker than here"):
+        spread.certify(x, n=500, seed=1)
+    monkeypatch.undo()
+    assert spread.certify(x, n=500, seed=1) == before
 
 
 def test_resources_that_are_not_there_are_refused_rather_than_waited_for(

@@ -133,11 +133,11 @@ def test_seeds_are_secret_unless_given_and_recorded_either_way() -> None:
 def test_every_forward_pass_has_the_same_number_of_rows_and_none_has_more_than_asked() -> None:
     net = Recorder(small_net())
     hf.SmoothedClassifier(net, SIGMA, batch=96).certify_many(images(3), n=1_000, n0=50, seed=1)
-    # The model is asked first whether it answers each row for itself, and how much work a row is.
-    assert net.rows[:4] == [16, 8, 8, 16]
-    assert set(net.rows[4:]) == {96}
+    # The model is asked first whether it answers each row for itself, whether it keeps notes, and how much work a row is.
+    assert net.rows[:5] == [16, 8, 8, 16, 16]
+    assert set(net.rows[5:]) == {96}
     # Batches span inputs: three inputs of 50 selection copies take two passes, not three.
-    assert len(net.rows) == 4 + 2 + -(-3_000 // 96)
+    assert len(net.rows) == 5 + 2 + -(-3_000 // 96)
 
 
 def test_memory_does_not_grow_with_n() -> None:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
+from holdfast.models.spot_check import SpotCheck
+
 TOLERANCE = 1e-3
 """How far a row of probabilities may be from summing to one."""
 
@@ -43,6 +45,11 @@ class Model(ABC):
     def compiled(self) -> bool:
         """Whether the forward passes run compiled: recorded, since it changes last digits."""
 
+    @property
+    def reentrant(self) -> bool:
+        """Whether it may be asked from several threads at once."""
+        return True
+
     @abstractmethod
     def moved(self, device: torch.device) -> "Model":
         """The same model on another device."""
@@ -53,7 +60,7 @@ class Model(ABC):
 
     @abstractmethod
     def prepared(self) -> AbstractContextManager[None]:
-        """Within it the model may be asked, from several threads at once; afterwards it is as it was before."""
+        """Within it the model may be asked, from several threads at once if it is reentrant; afterwards it is as before."""
 
     @abstractmethod
     def warm(self, batch: Tensor) -> None:
@@ -62,6 +69,20 @@ class Model(ABC):
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:
         """Class probabilities of each row; only while :meth:`prepared`."""
+
+    @property
+    def structure(self) -> bytes | None:
+        """Changes whenever the model does in anything but its weights; None if that cannot be told."""
+        return None
+
+    def spot_check(self) -> SpotCheck | None:
+        """A few rows and the answers to them; None if it was never asked any."""
+        return None
+
+    def answers(self, rows: Tensor) -> Tensor:
+        """Probabilities of a few rows, by itself: nothing has to be prepared, and nothing is compiled."""
+        with self.prepared():
+            return self.probabilities(rows.to(self.device))
 
     @abstractmethod
     def complaint(self, batch: Tensor) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 _WEIGHTS = frozenset(("_parameters", "_buffers", "_modules", "training"))
 _HOOKS = frozenset(vars(nn.Module())) - _WEIGHTS
 """What every module has, and hardly any uses: left out where empty, which saves most of the time."""
+_EVERYWHERE = ("_global_forward_pre_hooks", "_global_forward_hooks")
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _EMPTY = frozenset((dict, OrderedDict, list, set))
 
@@ -23,14 +24,14 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     """Equal for modules that differ in nothing but their weights and training flags; None if that cannot be told.
 
     Classes, attributes, hooks, tensors that are neither parameters nor buffers, modules that are kept where torch does not
-    look (with their weights), the names, shapes and types of weights, and what is shared, all count. Functions and
-    classes count as the objects they are, since another one may have come under the same name; for comparing
+    look (with their weights), the names, shapes and types of weights, and what is shared, all count. Functions, classes and
+    their methods count as the objects they are, since another one may have come under the same name; for comparing
     ``anywhere``, beyond this process, they count by their names. A function that cannot be found by its name (a lambda, a
     closure) makes the module one that cannot be compared.
     """
     modules = list(net.named_modules())
     names = {id(module): name for name, module in modules}
-    parts: list[object] = []
+    parts: list[object] = [] if anywhere else [_habits({type(module) for _, module in modules})]
     shared: dict[int, int] = {}
     for name, module in modules:
         plain: dict[str, object] = {}
@@ -55,6 +56,19 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     except Exception:  # foreign objects: whatever stops them from being written down
         return None
     return hashlib.sha256(buffer.getvalue()).digest()
+
+
+def _habits(kinds: set[type]) -> str:
+    """What classes do, as the objects that do it: a method may have been replaced, or a hook set for all modules."""
+    found = []
+    for kind in {base for each in kinds for base in each.__mro__}:
+        for name, value in vars(kind).items():
+            if callable(value) or hasattr(value, "__get__"):
+                # The code as well: what was freed may leave its place to another.
+                found.append((id(kind), name, id(value), hash(getattr(value, "__code__", None))))
+    for name in _EVERYWHERE:
+        found += [(0, name, id(hook), 0) for hook in getattr(nn.modules.module, name, {}).values()]
+    return repr(sorted(found))
 
 
 def _is_plain(value: object) -> bool:

@@ -3,26 +3,27 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from threading import Lock
+from contextlib import contextmanager
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.evaluation import evaluating
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
+from holdfast.models.spot_check import SpotCheck
+from holdfast.models.steadiness import Writes, keeps_notes
 from holdfast.models.work import operations_per_copy
 from holdfast.models.working import WorkingCopy, copy_weights, quiet_compiler, weights_of
 
 Outputs = Literal["logits", "probabilities"]
-_lock = Lock()
-_evaluated: "WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]]" = WeakKeyDictionary()
 _SAME = 1e-2
+_SAME_FLOAT32 = 1e-4
 _COMPARED = 64
+_TRIED = 4
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 """Operations per input from which the half minute or more of compiling is worth it."""
 
@@ -70,7 +71,9 @@ class TorchModel(Model):
         self._skeleton: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
-        self._warm: dict[tuple[torch.Size, int], None] = {}
+        self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor]], None] = {}
+        self._reentrant = True
+        self._tried: Tensor | None = None
 
     @property
     def name(self) -> str:
@@ -108,6 +111,28 @@ class TorchModel(Model):
     def compiled(self) -> bool:
         """Whether the module is run compiled."""
         return self._compile
+
+    @property
+    def reentrant(self) -> bool:
+        """Whether several threads may ask the module at once: not if it keeps on itself what it works with."""
+        return self._reentrant
+
+    @property
+    def structure(self) -> bytes | None:
+        """As it was when last looked at."""
+        return self._skeleton
+
+    def spot_check(self) -> SpotCheck | None:
+        """Some of the rows that it was last tried on."""
+        if self._tried is None:
+            return None
+        near = _SAME_FLOAT32 if self._precision.name == "float32" else _SAME
+        return SpotCheck(self._tried, self.answers(self._tried).cpu(), near)
+
+    def answers(self, rows: Tensor) -> Tensor:
+        """Uncompiled."""
+        with self.prepared():
+            return self._answer(self._eager(), rows.to(self._device))
 
     def look(self) -> bytes | None:
         """Look at the module again; what is returned changes with anything but weights, and is None if that cannot be told."""
@@ -158,7 +183,14 @@ class TorchModel(Model):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied to other processes: not what was compiled in this one."""
-        return {**vars(self), "_working": self._working.cast, "_warm": {}, "_others": [], "_spread": None}
+        return {
+            **vars(self),
+            "_working": self._working.cast,
+            "_warm": {},
+            "_tried": None,
+            "_others": [],
+            "_spread": None,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -169,16 +201,22 @@ class TorchModel(Model):
         forward = self._working.compiled_yet
         if not self._compile or forward is None:
             return None
-        sizes = [rows[0] for rows, known in self._warm if known == id(forward) and rows[1:] == shape]
+        sizes = [rows[0] for rows, known in self._warm if known is forward and rows[1:] == shape]
         return sizes[-1] if sizes else None
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
-        # A copy is in evaluation mode for good.
-        own = evaluating(self._net) if self._eager() is self._net else nullcontext()
-        with own, self._precision.rules():
+        with evaluating(self._net), self._precision.rules():
+            # Copies are out of everybody's reach; the user's own module is not.
+            before = Writes(self._net) if self._plain else None
             yield
+            if before is not None and before.more:
+                raise ModelError(
+                    f"the weights or buffers of the model {self.name} were written to while it was sampled, so that noisy "
+                    f"copies were not answered by one classifier; nothing was certified. Train and certify one after "
+                    f"the other, and switch off what the module records while it runs"
+                )
 
     def warm(self, batch: Tensor) -> None:
         """Compile for batches like this one, if that is asked for, before anything is counted."""
@@ -187,7 +225,7 @@ class TorchModel(Model):
         try:
             with quiet_compiler():
                 forward = self._working.compiled()
-                if (batch.shape, id(forward)) in self._warm:
+                if (batch.shape, forward) in self._warm:
                     return
                 found, expected = self._answer(forward, batch), self._answer(self._eager(), batch[:_COMPARED])
                 difference = float((found[:_COMPARED] - expected).abs().mean())
@@ -197,7 +235,7 @@ class TorchModel(Model):
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
         if difference <= _SAME:
-            self._warm[batch.shape, id(forward)] = None
+            self._warm[batch.shape, forward] = None
         else:
             self._give_up(f"compiled, its probabilities are off by {difference:.2g} on average")
 
@@ -226,7 +264,8 @@ class TorchModel(Model):
                 raise ModelError(
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}"
                 ) from error
-            return answer.float().softmax(1) if self._softmax else answer.float()
+            # A module may keep its answer's memory and write to it again while it is being counted.
+            return answer.float().softmax(1) if self._softmax else answer.to(torch.float32, copy=True)
 
     @property
     def _plain(self) -> bool:
@@ -238,11 +277,20 @@ class TorchModel(Model):
 
     def complaint(self, batch: Tensor) -> str:
         """Run the module a few times and say what is wrong with its answers, if anything."""
-        with self.prepared():
+        with evaluating(self._net), self._precision.rules():
             wrong = self._complaint(batch)
-            if not wrong:
-                self._working.settle(batch)
-            return wrong
+            if wrong:
+                return wrong
+            before = Writes(self._eager())
+            self._reentrant = not keeps_notes(self._eager(), lambda: self._answer(self._eager(), batch))
+            if before.more:
+                return (
+                    "it writes to its own parameters or buffers while it runs, so noisy copies would not be answered by "
+                    "one classifier; switch off what it records"
+                )
+            self._working.settle(batch)
+            self._tried = batch[:_TRIED].cpu()
+            return ""
 
     def _complaint(self, batch: Tensor) -> str:
         with torch.inference_mode(), self._precision.autocast(self._device):
@@ -307,27 +355,6 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use the device 'cpu'")
     return found
-
-
-@contextmanager
-def evaluating(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while, then every submodule's flag as it was, when the last of several threads is done."""
-    with _lock:
-        users, training = _evaluated.get(net, (0, []))
-        found = [module for module in net.modules() if module.training]
-        for module in found:
-            module.training = False
-        _evaluated[net] = (users + 1, training if users else found)
-    try:
-        yield
-    finally:
-        with _lock:
-            users, training = _evaluated.pop(net)
-            if users > 1:
-                _evaluated[net] = (users - 1, training)
-            else:
-                for module in training:
-                    module.training = True
 
 
 def check_model(model: Model, batch: Tensor) -> None:

@@ -41,6 +41,8 @@ class WorkingCopy:
         Weights are copied every time: there is no telling from outside whether they were written to.
         """
         if self._copy is None or skeleton is None or skeleton != self._skeleton:
+            # Another structure may compute otherwise with its weights.
+            self.cast = self.cast and self._copy is None
             # What is copied in inference mode could never be written to again.
             with torch.inference_mode(False):
                 self._copy, self._compiled = self._made(), None
@@ -54,15 +56,14 @@ class WorkingCopy:
         if self._precision.low is None or self.cast:
             return
         left_alone = self._answer(rows)
-        self.cast, self._copy = True, None
-        self.refresh(self._skeleton)
+        trial = WorkingCopy(self._net, self._precision, cast=True)
+        trial.refresh(self._skeleton)
         try:
-            same = torch.equal(left_alone, self._answer(rows))
+            same = torch.equal(left_alone, trial._answer(rows))
         except Exception:  # the module computes with its weights in ways of its own
-            same = False
-        if not same:
-            self.cast, self._copy = False, None
-            self.refresh(self._skeleton)
+            return
+        if same:
+            self.cast, self._copy, self._own, self._compiled = True, trial._copy, trial._own, None
 
     def _answer(self, rows: Tensor) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(rows.device):
@@ -80,7 +81,7 @@ class WorkingCopy:
         """The same, compiled for batches of one fixed size; the work is done at the first call."""
         if self._compiled is None:
             module = self.eager()
-            self._compiled = torch.compile(module, dynamic=False, options=_options(module))
+            self._compiled = torch.compile(_afresh(module), dynamic=False, options=_options(module))
         return self._compiled
 
     @property
@@ -93,8 +94,10 @@ class WorkingCopy:
             made = copy.deepcopy(self._net)
         except Exception:  # foreign code: whatever stops a copy, the module itself still runs
             return self._net
-        if made is self._net:
-            return made
+        # A module may copy itself in a way of its own, and share what must not be changed.
+        its = {id(each) for each in (*self._net.modules(), *weights_of(self._net))}
+        if any(id(each) in its for each in (*made.modules(), *weights_of(made))):
+            return self._net
         folding = self._precision.low is not None and _is_wide(made)
         for module in made.modules():
             module.training = False
@@ -105,6 +108,21 @@ class WorkingCopy:
                 if folding and FoldedConv2d.suits(module):
                     module.__class__ = FoldedConv2d
         return made.requires_grad_(False)
+
+
+def _afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The module as a function that was never compiled.
+
+    Torch keeps what it compiled with the code of a class's ``forward``, and does not look whether what that calls was
+    replaced since.
+    """
+
+    def forward(batch: Tensor) -> Tensor:
+        answer: Tensor = module(batch)
+        return answer
+
+    forward.__code__ = forward.__code__.replace()
+    return forward
 
 
 def copy_weights(source: list[Tensor], target: list[Tensor]) -> None:

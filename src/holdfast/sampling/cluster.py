@@ -53,7 +53,7 @@ class RayCluster(Compute):
         self._ray: Any = None
         self._mine = False
         self._crew: Crew | None = None
-        self._loaded: tuple[bytes, str, int] | None = None
+        self._loaded: tuple[bytes, bytes | None, str, int] | None = None
 
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
@@ -62,11 +62,12 @@ class RayCluster(Compute):
         """An engine whose workers hold the model; they are kept for the next question about the same one."""
         self._ray = import_ray()
         packed = _pack(self._ray, model)
-        loaded = (packed, model.device.type, batch)
+        # A class may have been changed: of one that is found by its name, the packed model has the name alone.
+        loaded = (packed, model.structure, model.device.type, batch)
         if self._crew is None or loaded != self._loaded:
             self._dismiss()
             try:
-                self._crew, self._loaded = self._crew_for(packed, model.device, batch), loaded
+                self._crew, self._loaded = self._crew_for(packed, model, batch), loaded
             except BaseException:
                 self.close()
                 raise
@@ -84,13 +85,15 @@ class RayCluster(Compute):
         if crew is not None:
             crew.dismiss()
 
-    def _crew_for(self, packed: bytes, device: torch.device, batch: int) -> Crew:
+    def _crew_for(self, packed: bytes, model: Model, batch: int) -> Crew:
         self._connect(len(packed))
-        gpus = 0 if device.type == "cpu" else 1
+        gpus = 0 if model.device.type == "cpu" else 1
         workers = self._check_room(gpus)
         actor = self._ray.remote(Worker).options(num_cpus=self._cores, num_gpus=gpus, max_restarts=0)
         stored = self._ray.put(packed)
-        hire = partial(actor.remote, stored, tuple(sys.path), "cpu" if gpus == 0 else "cuda:0", self._cores)
+        hire = partial(
+            actor.remote, stored, tuple(sys.path), "cpu" if gpus == 0 else "cuda:0", self._cores, model.spot_check()
+        )
         return Crew(self._ray, hire, workers, Pace(least=_GPU_BATCHES * batch if gpus else 1))
 
     def _connect(self, model_bytes: int) -> None:

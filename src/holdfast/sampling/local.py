@@ -121,7 +121,7 @@ class LocalEngine(Engine):
         on_cpu = self.model.device.type == "cpu"
         copies = self._kind(tasks, self.noise, self.seed, stages, self.batch)
         models = [self.model, *self.replicas]
-        if on_cpu:
+        if on_cpu and self.model.reentrant:
             models = models * min(torch.get_num_threads(), _MOST_WORKERS)
         # Torch's threads are divided in the same way whether or not there is work for all: arithmetic may depend on it.
         threads = max(1, torch.get_num_threads() // len(models)) if on_cpu else torch.get_num_threads()

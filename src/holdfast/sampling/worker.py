@@ -10,6 +10,7 @@ import torch
 
 from holdfast.errors import ClusterError, HoldfastError
 from holdfast.models import Model
+from holdfast.models.spot_check import SpotCheck
 from holdfast.noise import Gaussian
 from holdfast.sampling.flow import Done
 from holdfast.sampling.jobs import Job
@@ -35,11 +36,14 @@ class Refusal:
 class Worker:
     """One GPU's or a few cores' worth of sampling. Ray makes an actor of it."""
 
-    def __init__(self, packed: bytes, modules: Sequence[str], device: str, threads: int) -> None:
+    def __init__(
+        self, packed: bytes, modules: Sequence[str], device: str, threads: int, check: SpotCheck | None
+    ) -> None:
         self._packed = packed
         self._modules = modules
         self._device = torch.device(device)
         self._threads = threads
+        self._check = check
         self._model: Model | None = None
         self._engines: dict[Setup, LocalEngine] = {}
 
@@ -59,7 +63,25 @@ class Worker:
                 )
             )
         self._packed = b""
-        return None
+        return self._complaint(self._model)
+
+    def _complaint(self, model: Model) -> Refusal | None:
+        """The model may be made of classes that are others here."""
+        if self._check is None:
+            return None
+        try:
+            answers = model.answers(self._check.rows)
+        except HoldfastError as error:
+            return Refusal(error)
+        if self._check.passes(answers):
+            return None
+        return Refusal(
+            ClusterError(
+                f"the model {model.name} answers otherwise on a worker than here (probabilities are off by "
+                f"{self._check.difference(answers):.2g} on average): its classes were changed in this session, or are there "
+                f"in another version; put changes into the files that workers load, and begin anew"
+            )
+        )
 
     def run(self, job: Job, setup: Setup) -> Done | Refusal:
         """Do a job; the results go back packed."""
