@@ -16,7 +16,7 @@ from scipy.stats import norm, spearmanr
 import holdfast as hf
 from experiments.paper import figures, human, reproduce
 from experiments.paper.agreement import agreement, spearman
-from experiments.paper.baseline import best_possible
+from experiments.paper.baseline import best_possible, limit
 from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
 from experiments.paper.pictures import choose
 from experiments.paper.published import LABEL, SCORE
@@ -108,7 +108,6 @@ def test_the_numbers_behind_the_figures_are_counts_of_certificates_at_the_papers
         "holdfast": hf.CDF(),
         "cdf_dkw": hf.CDF(hf.DKW()),
         "naive_hoeffding": hf.Naive(),
-        "infinite_samples": hf.CDF(hf.Empirical()),
     }
     opened = {0.25: Evaluation.open(runs[0]), 0.5: Evaluation.open(runs[1])}
     picked = [row for row in rows if row["measure"] != "label"][::97]
@@ -192,6 +191,13 @@ def test_the_best_possible_baseline_is_theorem_1_at_the_sample_mean(support: tup
     assert (coarse >= fine).all()
     for mean in (hf.Hoeffding(), hf.EmpiricalBernstein(), hf.Betting()):
         assert (hf.bound(samples, alpha=0.001, method=hf.Naive(mean)).lower(radii) < expected).all()
+    # Theorem 2 at the samples themselves is above Theorem 1 at their mean, and above every certificate of its kind.
+    exact = hf.bound(samples, alpha=0.001, method=hf.CDF(hf.Empirical())).lower(radii)
+    for bins, rival in ((16_384, fine), (2_048, coarse)):
+        most = limit(samples.histogram(bins), radii)
+        assert most == pytest.approx(exact, abs=3 * (b - a) / bins)
+        assert (most >= exact - 1e-12).all()
+        assert (most >= rival - 1e-9).all()
 
 
 @pytest.mark.parametrize("case", [STEPS, naive_of(STEPS), WorstCase((0.3, 0.9), (1 - 1e-9, 0.2), least=-1.0)])

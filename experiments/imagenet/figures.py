@@ -59,7 +59,8 @@ def markdown(tables: Mapping[Run, Sequence[AccuracyRow]]) -> Iterator[str]:
     """The lines of a page with a table for each run."""
     yield "# Certified accuracy"
     yield ""
-    yield "Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius, rounded down."
+    yield "Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius, rounded down. Label, score and"
+    yield "margin share a run's alpha, and every row is computed with its claim's part of it; bounds in different rows hold one at a time."
     for run, table in tables.items():
         radii = table[0].radii
         yield from ("", f"## {run.path.name}", "", f"{headline(run)}.", "")

@@ -2,8 +2,8 @@
 
     python -m experiments.imagenet.run --data FOLDER --out runs/imagenet
 
-Every run is one ``holdfast certify``, and its command is printed. A run that is complete already is left as it is, so
-the command can be given again after an interruption (an unfinished run must be moved away first).
+Every run is one ``holdfast certify``, and its command is printed. A run that is complete already is left as it is, and an
+unfinished one goes on where it stopped: after an interruption, give the same command again.
 """
 
 import argparse

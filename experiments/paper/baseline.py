@@ -1,4 +1,4 @@
-"""The best possible baseline of the paper's appendix: Theorem 1 with the empirical mean in place of a bound on it."""
+"""What no certificate of a kind can exceed: Theorems 1 and 2 with what was sampled in place of bounds on it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +26,13 @@ def best_possible(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDAr
     a, b = scores.support
     share = (empirical_mean(scores) - a) / (b - a)
     return a + (b - a) * least_probability(np.clip(share, 0.0, 1.0), radii / scores.sigma)
+
+
+def limit(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Theorem 2 at the empirical distribution: what certificates tend to with more samples. Not a certificate.
+
+    Here too samples count as the upper ends of their bins, so that the two lines can be compared.
+    """
+    raised = np.concatenate(([0], scores.counts[:-2], [scores.counts[-2:].sum()]))
+    upper = hf.ScoreHistogram(raised, support=scores.support, sigma=scores.sigma)
+    return hf.bound(upper, alpha=0.5, method=hf.CDF(hf.Empirical())).lower(radii)

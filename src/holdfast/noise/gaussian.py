@@ -50,7 +50,10 @@ class Gaussian:
 
     @property
     def multiplier(self) -> float:
-        """Sigma as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare."""
+        """Sigma as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare.
+
+        What is drawn is standard normal to about seven digits, here as everywhere: a bound would notice in its sixth.
+        """
         near = np.float32(self.sigma)
         return float(near if float(near) >= self.sigma else np.nextafter(near, np.float32(np.inf)))
 
