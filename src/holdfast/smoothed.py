@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,8 @@ from holdfast.validation import check_alpha, check_count, check_number, check_si
 from holdfast.version import installed_version
 
 Input = Tensor | NDArray[np.floating]
+_preparing = RLock()
+"""Looking at a module and copying it is done by one thread at a time; sampling is not."""
 
 
 class InputSource(Protocol):
@@ -479,11 +482,12 @@ class SmoothedClassifier:
     def _engine_for(self, xs: InputSource, copies: int, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
         """Who will run the copies of each input, and the inputs' shape; bad batches, inputs and models are refused here."""
         asked = check_batch(batch) or self._batch
-        first = self._probe(xs)
-        self._model.expect(self._operations * copies)
-        self._model.refresh()
-        best = default_batch(self._model.device, first.shape, self._operations, copies)
-        size = asked or reused_batch(best, self._model.compiled_batch(first.shape))
+        with _preparing:
+            first = self._probe(xs)
+            self._model.expect(self._operations * copies)
+            self._model.refresh()
+            best = default_batch(self._model.device, first.shape, self._operations, copies)
+            size = asked or reused_batch(best, self._model.compiled_batch(first.shape))
         return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
 
     def _probe(self, xs: InputSource) -> Tensor:
