@@ -28,7 +28,7 @@ def published() -> Path:
 @pytest.fixture(scope="session")
 def chromium() -> "Iterator[Browser]":
     """A real browser without a window; ``make test`` installs it where it can."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'holdfast[dev]'")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((found for found in map(shutil.which, names) if found), None)
     if program is None:

@@ -487,4 +487,4 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
     assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
     monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
     assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
-    assert "pip install 'holdfast[serve]'" in capsys.readouterr().err
+    assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err

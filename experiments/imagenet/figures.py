@@ -7,11 +7,13 @@ Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.cli.parsing import numbers
+from holdfast.errors import HoldfastError
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure
 from holdfast.report.text import claim_title, headline, percent
@@ -24,9 +26,18 @@ _SCORES = "0.1,0.3,0.5"
 _MARGINS = "0,0.1,0.3"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write everything anew."""
     asked = _parser().parse_args(arguments)
+    try:
+        _draw(asked)
+    except HoldfastError as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _draw(asked: argparse.Namespace) -> None:
     runs = [Run.open(path) for path in asked.runs]
     check_runs(runs)
     radii = numbers(asked.radii, "--radii")
@@ -82,4 +93,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

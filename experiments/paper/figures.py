@@ -16,6 +16,7 @@ from experiments.paper.scatter import write_scatter
 from experiments.paper.tables import write_tables
 from experiments.paper.worst_case import write_worst_case
 from holdfast.errors import HoldfastError
+from holdfast.report.thumbnails import check_same_inputs
 from holdfast.zoo.datasets.open import open_dataset
 
 
@@ -24,6 +25,10 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
     evaluations = sorted((Evaluation.open(path) for path in runs), key=lambda run: run.sigma)
     if len({run.sigma for run in evaluations}) != len(evaluations):
         raise HoldfastError("two of the runs have the same sigma; the figures take one run for each")
+    if data is not None:
+        images = open_dataset(data, split="test")
+        for run in evaluations:
+            check_same_inputs(run.run, images)
     out.mkdir(parents=True, exist_ok=True)
     counts = Counts(evaluations)
     written = [
@@ -34,7 +39,6 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
         *write_margin(out),
     ]
     if data is not None:
-        images = open_dataset(data, split="test")
         for run in evaluations:
             written += write_pictures(run, images, out)
     return written

@@ -105,6 +105,8 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
         (ANSWER, everyone, predicted),
         (LABEL, everyone, label),
     ):
+        if int(index.max()) >= len(human) or int(max(label.max(), predicted.max())) >= human.shape[1]:
+            raise hf.RunError(f"{run.run.path} is not about CIFAR-10's test images: people's shares are of those")
         target = human[index, answer][chosen]
         if target.size > 2:
             kept = {name: values[chosen] for name, values in compared.items()}
@@ -116,7 +118,12 @@ def read_human(path: Path) -> Floats:
     """CIFAR-10H's shares: (10,000, 10), rows in the order of the test set."""
     if not path.is_file():
         raise hf.DatasetError(f"no human label distributions at {path}; pass CIFAR-10H's cifar10h-probs.npy as --human")
-    shares = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+    try:
+        shares = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+    except (ValueError, EOFError, OSError) as error:
+        raise hf.DatasetError(
+            f"{path} is no NumPy array ({error}); pass CIFAR-10H's cifar10h-probs.npy as --human"
+        ) from error
     if shares.ndim != 2 or not np.allclose(shares.sum(axis=1), 1.0, atol=1e-6) or shares.min() < 0:
         raise hf.DatasetError(f"{path} must hold one distribution over the classes a row, got shape {shares.shape}")
     return shares

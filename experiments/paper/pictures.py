@@ -45,9 +45,19 @@ def choose(answers: Sequence[Answer]) -> tuple[Choice, Choice]:
     confident = [a for a in answers if a.label_radius < SMALL and a.score > CONFIDENT]
     doubtful = [a for a in answers if a.label_radius > LARGE and a.score < DOUBTFUL]
     return (
-        _choice("small radius, high confidence", f"radius < {SMALL}, score > {CONFIDENT}", confident, answers, order),
         _choice(
-            "large radius, low confidence", f"radius > {LARGE}, score < {DOUBTFUL}", doubtful, answers, order[::-1]
+            ("small radius, high confidence", "ranked higher by score than by radius"),
+            f"radius < {SMALL}, score > {CONFIDENT}",
+            confident,
+            answers,
+            order,
+        ),
+        _choice(
+            ("large radius, low confidence", "ranked higher by radius than by score"),
+            f"radius > {LARGE}, score < {DOUBTFUL}",
+            doubtful,
+            answers,
+            order[::-1],
         ),
     )
 
@@ -91,7 +101,7 @@ def write_pictures(run: Evaluation, data: LabelledData, folder: Path) -> list[Pa
 
 
 def _choice(
-    title: str,
+    titles: tuple[str, str],
     rule: str,
     meeting: Sequence[Answer],
     answers: Sequence[Answer],
@@ -101,7 +111,7 @@ def _choice(
     if len(meeting) >= COLUMNS:
         step = max(1, len(meeting) // room)
         return Choice(
-            title, f"{rule}: {len(meeting)} of {len(answers)} inputs", len(meeting), tuple(meeting[::step][:room])
+            titles[0], f"{rule}: {len(meeting)} of {len(answers)} inputs", len(meeting), tuple(meeting[::step][:room])
         )
-    said = f"{rule}: {len(meeting)} of {len(answers)} inputs; shown: ranks that differ most"
-    return Choice(title, said, len(meeting), tuple(answers[k] for k in order[:room].tolist()))
+    said = f"the {room} whose ranks differ most ({titles[0]}, {rule}: only {len(meeting)} of {len(answers)})"
+    return Choice(titles[1], said, len(meeting), tuple(answers[k] for k in order[:room].tolist()))

@@ -1,10 +1,11 @@
 """Everything from the beginning: train, certify, compact, draw. Takes a GPU; the commands are listed in one place.
 
 python -m experiments.paper.reproduce --data cifar10.npz [--work runs/paper] [--dry-run]
+
+Everything goes into the work folder, so that it can be compared with what is committed, which is left alone.
 """
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
@@ -12,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.errors import RunError
+from holdfast.runs.run import Run
+
 SIGMAS = ("0.25", "0.50")
 TRAINING = (
     "--epochs 45 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 --sharpness 0.5 "
     "--precision bfloat16 --compile"
 )
 CERTIFYING = "--skip 20 --n 100000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16"
-HERE = Path("experiments/paper")
-KEPT = HERE / "runs"
-RESULTS = HERE / "results"
 
 
 @dataclass(frozen=True)
@@ -36,31 +37,46 @@ class Step:
         if self.makes is None or not self.makes.exists():
             return False
         if self.makes.is_dir():
-            return bool(json.loads((self.makes / "run.json").read_text(encoding="utf-8")).get("status") == "complete")
+            try:
+                return Run.open(self.makes).config.get("status") == "complete"
+            except RunError:
+                return False
         return True
 
 
 def steps(data: str, work: Path) -> list[Step]:
     """The exact commands; change options here. Paths are relative, so that what is committed names no machine."""
     found: list[Step] = []
+    data = shlex.quote(data)
     for sigma in SIGMAS:
         weights, run, kept = (
             work / f"resnet110-sigma{sigma}.safetensors",
             work / f"cifar10-sigma{sigma}",
-            KEPT / f"cifar10-sigma{sigma}",
+            work / "compact" / f"cifar10-sigma{sigma}",
         )
         found += [
-            _step(f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {weights} {TRAINING}", weights),
-            _step(f"holdfast certify --model {weights} --data {data} --sigma {sigma} --out {run} {CERTIFYING}", run),
-            _step(f"holdfast compact {run} --bins 2048 --out {kept}", kept),
-            _step(f"experiments.paper.softmax --model {weights} --data {data} --run {kept}", kept / "softmax.npz"),
+            _step(
+                f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_(weights)} {TRAINING}", weights
+            ),
+            _step(
+                f"holdfast certify --model {_(weights)} --data {data} --sigma {sigma} --out {_(run)} {CERTIFYING}", run
+            ),
+            _step(f"holdfast compact {_(run)} --bins 2048 --out {_(kept)}", kept),
+            _step(
+                f"experiments.paper.softmax --model {_(weights)} --data {data} --run {_(kept)}", kept / "softmax.npz"
+            ),
         ]
-    runs = " ".join(str(KEPT / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
+    runs = " ".join(_(work / "compact" / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
+    results = _(work / "results")
     return [
         *found,
-        _step(f"experiments.paper.figures --runs {runs} --out {RESULTS} --data {data}", None),
-        _step(f"experiments.paper.human --runs {runs} --out {RESULTS}", None),
+        _step(f"experiments.paper.figures --runs {runs} --out {results} --data {data}", None),
+        _step(f"experiments.paper.human --runs {runs} --out {results}", None),
     ]
+
+
+def _(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _step(command: str, makes: Path | None) -> Step:

@@ -78,6 +78,8 @@ def plain_softmax(net: "nn.Module", images: NDArray[np.float32]) -> NDArray[np.f
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
+    from holdfast.models.skeleton import fingerprint
+    from holdfast.report.thumbnails import check_same_inputs
     from holdfast.runs.certified import CertifiedRun
     from holdfast.zoo.checkpoint import load_checkpoint
     from holdfast.zoo.datasets.open import open_dataset
@@ -93,8 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise hf.RunError(f"{asked.run} is an imported log; expected a run of 'holdfast certify'")
         indices = np.array([entry.index for entry in run], dtype=np.int64)
         data = open_dataset(asked.data, split="test")
+        check_same_inputs(run, data)
         images = data.batch(np.searchsorted(data.indices, indices))
-        probabilities = plain_softmax(load_checkpoint(asked.model).net, images)
+        net = load_checkpoint(asked.model).net
+        if run.fingerprint is not None and fingerprint(net) != run.fingerprint:
+            raise hf.RunError(
+                f"{asked.model} is not the network that {asked.run} was made with; give that one as --model"
+            )
+        probabilities = plain_softmax(net, images)
         target = PlainSoftmax(indices, probabilities).write(asked.run / NAME)
     except hf.HoldfastError as error:
         print(f"softmax: {error}", file=sys.stderr)

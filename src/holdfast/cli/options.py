@@ -7,7 +7,7 @@ import typer
 MODEL: Any = typer.Option(
     ...,
     help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
-    "'cifar10-sigma0.50'; or 'efficientnet-lite0' (holdfast[imagenet]).",
+    "'cifar10-sigma0.50'; or 'efficientnet-lite0' (extra imagenet).",
 )
 DATA: Any = typer.Option(
     ...,

@@ -51,10 +51,11 @@ def serve(
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
     from holdfast.errors import InvalidArgument
+    from holdfast.extras import how_to_install
 
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: pip install 'holdfast[serve]'")
+        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
 
     from holdfast.cli.models import open_model
     from holdfast.serve.limits import Limits, upload_for

@@ -71,6 +71,11 @@ class Model(ABC):
         """Class probabilities of each row; only while :meth:`prepared`."""
 
     @property
+    def work(self) -> float | None:
+        """Floating-point operations for one row, where they are known."""
+        return None
+
+    @property
     def structure(self) -> bytes | None:
         """Changes whenever the model does in anything but its weights; None if that cannot be told."""
         return None

@@ -73,6 +73,7 @@ class TorchModel(Model):
         self._compile = bool(compiled)
         self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor]], None] = {}
         self._reentrant = True
+        self._work: float | None = None
         self._tried: Tensor | None = None
 
     @property
@@ -147,7 +148,13 @@ class TorchModel(Model):
     def operations(self, batch: Tensor) -> float:
         """Floating-point operations for one row like these."""
         with evaluating(self._net):
-            return operations_per_copy(self._net, batch)
+            self._work = operations_per_copy(self._net, batch)
+        return self._work
+
+    @property
+    def work(self) -> float | None:
+        """As found by :meth:`operations`."""
+        return self._work
 
     def expect(self, operations: float) -> None:
         """Learn how much work an input is, and compile if that pays and nobody said otherwise.

@@ -1,14 +1,17 @@
 """A Ray cluster: one worker per GPU, or per few cores, on as many machines as there are."""
 
 import logging
+import os
 import pickle
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +19,7 @@ import torch
 from holdfast.classes import ClassCounts
 from holdfast.errors import ClusterError, ModelError
 from holdfast.evidence import Evidence, Selection
+from holdfast.extras import how_to_install
 from holdfast.models import Model
 from holdfast.noise import Gaussian
 from holdfast.progress import OnDone
@@ -35,7 +39,7 @@ _SETTLE_S = 5.0
 
 
 class RayCluster(Compute):
-    """Noisy copies are run by the workers of a Ray cluster; needs ``pip install 'holdfast[ray]'``.
+    """Noisy copies are run by the workers of a Ray cluster; needs the extra ``ray``.
 
     Certificates are those of the local engine for the same seed, bit for bit, on processors of the same kind.
 
@@ -179,6 +183,8 @@ class RayEngine(Engine):
 
 def _check_reachable(address: str) -> None:
     """Refuse an address where nobody answers: Ray itself would try for minutes."""
+    if address == "auto":
+        address = _recorded_address() or address
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
@@ -190,13 +196,22 @@ def _check_reachable(address: str) -> None:
         ) from error
 
 
+def _recorded_address() -> str | None:
+    """Where "auto" leads: to what the environment says, or to the cluster that was last started on this machine."""
+    named = os.environ.get("RAY_ADDRESS")
+    record = Path(os.environ.get("RAY_TMPDIR", tempfile.gettempdir())) / "ray" / "ray_current_cluster"
+    if named and named != "auto":
+        return named
+    return record.read_text(encoding="utf-8").strip() if record.is_file() else None
+
+
 def import_ray() -> Any:
     """Ray, if it is installed."""
     try:
         return import_module("ray")
     except ImportError as error:
         raise ClusterError(
-            f"a cluster needs Ray, which could not be imported ({error}); pip install 'holdfast[ray]', or use --engine local"
+            f"a cluster needs Ray, which could not be imported ({error}); {how_to_install('ray')}, or use --engine local"
         ) from error
 
 

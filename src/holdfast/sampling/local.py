@@ -21,7 +21,7 @@ from holdfast.sampling.beside import beside
 from holdfast.sampling.copies import Copies, CounterCopies, copies_for
 from holdfast.sampling.engine import Answer, Engine, Question, Task
 from holdfast.sampling.tally import AnswerTally, ClassTally, EstimationTally, SelectionTally, Tally
-from holdfast.sampling.windows import answers, in_windows
+from holdfast.sampling.windows import answers, first_copies, in_windows
 
 _MOST_WORKERS = 16
 T = TypeVar("T", bound=Tally)
@@ -51,9 +51,10 @@ class LocalEngine(Engine):
 
     def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
         """A window of inputs at a time."""
+        first = first_copies(self.model)
         if self._kind is CounterCopies and not self.replicas:
-            return in_windows(lambda window: self._in_one_pass(window, on_copies), questions)
-        return in_windows(lambda window: answers(self, window, on_copies=on_copies), questions)
+            return in_windows(lambda window: self._in_one_pass(window, on_copies), questions, first)
+        return in_windows(lambda window: answers(self, window, on_copies=on_copies), questions, first)
 
     def _in_one_pass(self, window: list[Question], on_copies: OnDone) -> list[Answer]:
         """Selection and estimation share batches, and the device is asked only once: what :func:`answers` would find."""

@@ -1,1 +1,1 @@
-"""The service: one process that is both a page and an HTTP API; needs ``pip install 'holdfast[serve]'``."""
+"""The service: one process that is both a page and an HTTP API; needs the extra ``serve``."""

