@@ -202,6 +202,7 @@ def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys:
         (2, "device must be", [*good, "--device", "gpu"]),
         (4, 'outputs="logits"', [*good, "--outputs", "probabilities", "--n", "100"]),
         (5, "no checkpoint at", ["certify", "--model", "nowhere.pt", *EMBEDDED[2:], *out]),
+        (5, "cifar10-sigma0.50", ["certify", "--model", "cifar10-sigma0.5", *EMBEDDED[2:], *out]),
         (
             5,
             "not a readable safetensors file",

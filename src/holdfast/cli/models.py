@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from holdfast.errors import CheckpointError
 from holdfast.progress import progress_bar
 from holdfast.train.loop import architecture_for
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
@@ -16,6 +17,9 @@ def open_model(name: str, data: LabelledData | None) -> Checkpoint:
         return load_embedded_model(name)
     if name in PRETRAINED:
         return load_pretrained(name)
+    if not Path(name).exists():
+        known = ", ".join((*EMBEDDED_MODELS, *PRETRAINED))
+        raise CheckpointError(f"no checkpoint at {name}; expected a file of weights, or one of: {known}")
     return load_checkpoint(Path(name), default=None if data is None else architecture_for("small-cnn", data))
 
 

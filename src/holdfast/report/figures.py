@@ -13,7 +13,15 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.report.accuracy import Question
 from holdfast.report.axis import radius_axis
 from holdfast.runs.interval import LEVEL
-from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, run_handles, threshold_handles
+from holdfast.runs.plot import (
+    draw_accuracy,
+    frame,
+    interval_handle,
+    line_styles,
+    method_handles,
+    run_handles,
+    threshold_handles,
+)
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
 
@@ -63,9 +71,9 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
         panels.ravel()[0].set_ylabel("certified accuracy")
         figure.legend(
-            handles=method_handles(lines),
+            handles=[*method_handles(lines), interval_handle(LEVEL)],
             loc="outside lower center",
-            ncols=min(len(lines), max(2, 2 * len(runs))),
+            ncols=min(len(lines) + 1, max(2, 2 * len(runs))),
             fontsize=8.5,
             handlelength=2.6,
         )

@@ -100,6 +100,15 @@ def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "
     ]
 
 
+def interval_handle(level: float, *, colour: str = "0.35") -> "Artist":
+    """The legend entry of the shaded bands."""
+    from matplotlib.patches import Patch
+
+    return Patch(
+        facecolor=colour, alpha=0.15, linewidth=0, label=f"{100 * level:g}% interval for other inputs like these"
+    )
+
+
 def run_handles(runs: Sequence[Run]) -> "list[Artist]":
     """Legend entries for a colour per run."""
     from matplotlib.lines import Line2D
