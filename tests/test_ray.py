@@ -161,7 +161,7 @@ def test_resources_that_are_not_there_are_refused_rather_than_waited_for(
 
 def test_ray_that_is_not_installed_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(hf.ClusterError, match=r"pip install 'holdfast\[ray\]'"):
+    with pytest.raises(hf.ClusterError, match=r"pip install -c constraints.txt -e '.\[ray\]'"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=hf.RayCluster()).certify(images(1)[0], n=100)
 
 

@@ -13,6 +13,7 @@ from holdfast.serve.jobs import Job
 from holdfast.serve.refusals import OutOfTime
 
 NDJSON = "application/x-ndjson"
+_LAST_WORDS_S = 30.0
 
 
 async def gone(receive: Receive) -> None:
@@ -46,7 +47,7 @@ class EventStream(Response):
                 if not done:
                     # The stream then ends by itself, with what there is.
                     self._job.stop(OutOfTime(f"not finished within {self._seconds:g} s"))
-                    await asyncio.wait({sending, leaving}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({sending, leaving}, timeout=_LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
                 if sending.done():
                     sending.result()
             finally:
