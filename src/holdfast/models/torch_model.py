@@ -242,6 +242,8 @@ class TorchModel(Model):
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
         if difference <= _SAME:
+            # What was compiled before the module changed is not kept.
+            self._warm = {known: None for known in self._warm if known[1] is forward}
             self._warm[batch.shape, forward] = None
         else:
             self._give_up(f"compiled, its probabilities are off by {difference:.2g} on average")
