@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.cli.app import run as command
 from holdfast.runs.certified import CertifiedRun
+from holdfast.sampling.cluster import _check_reachable
 from networks import Turned, images, small_net
 
 ray = pytest.importorskip("ray")
@@ -157,6 +158,18 @@ def test_resources_that_are_not_there_are_refused_rather_than_waited_for(
     with pytest.raises(hf.ClusterError, match="are free; use fewer --workers"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=hf.RayCluster(workers=cores)).certify(x, n=100)
     assert ray.is_initialized(), "a cluster that was not started for them is left running"
+
+
+def test_a_record_of_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(hf.ClusterError, match=r"nobody answers at 127\.0\.0\.1:1"):
+        _check_reachable("auto")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
+    with pytest.raises(hf.ClusterError, match=r"nobody answers at 127\.0\.0\.1:2"):
+        _check_reachable("auto")
 
 
 def test_ray_that_is_not_installed_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
