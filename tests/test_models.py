@@ -475,7 +475,7 @@ def test_a_working_copy_with_a_folded_first_layer_answers_alike_and_follows_the_
     torch.manual_seed(0)
     first = nn.Conv2d(3, 16, 7, 2, 3)
     net = nn.Sequential(first, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4))
-    monkeypatch.setattr("holdfast.models.working._is_wide", lambda _: True)
+    monkeypatch.setattr("holdfast.models.working._widest", lambda _: 2_048)
     device = torch.device("cpu")
     low = precision_named("bfloat16", device)
     rows = torch.rand(4, 3, 20, 20)

@@ -98,6 +98,8 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
     index, label, predicted = (
         np.array([getattr(a, name) for a in run.answers]) for name in ("index", "label", "predicted")
     )
+    if int(index.max()) >= len(human) or int(max(label.max(), predicted.max())) >= human.shape[1]:
+        raise hf.RunError(f"{run.run.path} is not about CIFAR-10's test images: people's shares are of those")
     everyone = np.full(len(run), True)
     found = {}
     for reading, chosen, answer in (
@@ -105,8 +107,6 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
         (ANSWER, everyone, predicted),
         (LABEL, everyone, label),
     ):
-        if int(index.max()) >= len(human) or int(max(label.max(), predicted.max())) >= human.shape[1]:
-            raise hf.RunError(f"{run.run.path} is not about CIFAR-10's test images: people's shares are of those")
         target = human[index, answer][chosen]
         if target.size > 2:
             kept = {name: values[chosen] for name, values in compared.items()}

@@ -56,18 +56,21 @@ def steps(data: str, work: Path) -> list[Step]:
         )
         found += [
             _step(
-                f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_(weights)} {TRAINING}", weights
+                f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_quoted(weights)} {TRAINING}",
+                weights,
             ),
             _step(
-                f"holdfast certify --model {_(weights)} --data {data} --sigma {sigma} --out {_(run)} {CERTIFYING}", run
+                f"holdfast certify --model {_quoted(weights)} --data {data} --sigma {sigma} --out {_quoted(run)} {CERTIFYING}",
+                run,
             ),
-            _step(f"holdfast compact {_(run)} --bins 2048 --out {_(kept)}", kept),
+            _step(f"holdfast compact {_quoted(run)} --bins 2048 --out {_quoted(kept)}", kept),
             _step(
-                f"experiments.paper.softmax --model {_(weights)} --data {data} --run {_(kept)}", kept / "softmax.npz"
+                f"experiments.paper.softmax --model {_quoted(weights)} --data {data} --run {_quoted(kept)}",
+                kept / "softmax.npz",
             ),
         ]
-    runs = " ".join(_(work / "compact" / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
-    results = _(work / "results")
+    runs = " ".join(_quoted(work / "compact" / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
+    results = _quoted(work / "results")
     return [
         *found,
         _step(f"experiments.paper.figures --runs {runs} --out {results} --data {data}", None),
@@ -75,7 +78,7 @@ def steps(data: str, work: Path) -> list[Step]:
     ]
 
 
-def _(path: Path) -> str:
+def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 

@@ -39,7 +39,6 @@ def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
 
 
 def _search(claim: str, alpha: float, sides: Sides, method: Method) -> int:
-
     def enough(n: int) -> bool:
         if claim == "label":
             return clopper_pearson_lower(n, n, alpha) > 0.5

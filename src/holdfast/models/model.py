@@ -75,11 +75,6 @@ class Model(ABC):
         """Floating-point operations for one row, where they are known."""
         return None
 
-    @property
-    def structure(self) -> bytes | None:
-        """Changes whenever the model does in anything but its weights; None if that cannot be told."""
-        return None
-
     def spot_check(self) -> SpotCheck | None:
         """A few rows and the answers to them; None if it was never asked any."""
         return None

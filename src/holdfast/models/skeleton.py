@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_WEIGHTS = frozenset(("_parameters", "_buffers", "_modules", "training"))
-_HOOKS = frozenset(vars(nn.Module())) - _WEIGHTS
+TORCHS = frozenset(("_parameters", "_buffers", "_modules", "training"))
+"""Attributes of a module in which torch keeps what it holds."""
+_HOOKS = frozenset(vars(nn.Module())) - TORCHS
 """What every module has, and hardly any uses: left out where empty, which saves most of the time."""
 _EVERYWHERE = ("_global_forward_pre_hooks", "_global_forward_hooks")
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
@@ -37,7 +38,7 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
         plain: dict[str, object] = {}
         rest: dict[str, object] = {}
         for key, value in vars(module).items():
-            if key not in _WEIGHTS and (key not in _HOOKS or value):
+            if key not in TORCHS and (key not in _HOOKS or value):
                 (plain if _is_plain(value) else rest)[key] = value
         tensors = [
             (key, str(tensor.dtype), tuple(tensor.shape), shared.setdefault(id(tensor), len(shared)))

@@ -5,9 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from holdfast.models.skeleton import TORCHS
 from holdfast.models.working import weights_of
-
-_TORCHS = frozenset(("_parameters", "_buffers", "_modules", "training"))
 
 
 class Writes:
@@ -37,7 +36,7 @@ def keeps_notes(net: nn.Module, run: Callable[[], object]) -> bool:
 
 
 def _notes(module: nn.Module) -> dict[str, tuple[object, list[object]]]:
-    return {key: (value, _inside(value)) for key, value in vars(module).items() if key not in _TORCHS}
+    return {key: (value, _inside(value)) for key, value in vars(module).items() if key not in TORCHS}
 
 
 def _inside(value: Any) -> list[object]:

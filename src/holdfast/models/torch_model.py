@@ -118,11 +118,6 @@ class TorchModel(Model):
         """Whether several threads may ask the module at once: not if it keeps on itself what it works with."""
         return self._reentrant
 
-    @property
-    def structure(self) -> bytes | None:
-        """As it was when last looked at."""
-        return self._skeleton
-
     def spot_check(self) -> SpotCheck | None:
         """Some of the rows that it was last tried on."""
         if self._tried is None:

@@ -98,7 +98,7 @@ class WorkingCopy:
         its = {id(each) for each in (*self._net.modules(), *weights_of(self._net))}
         if any(id(each) in its for each in (*made.modules(), *weights_of(made))):
             return self._net
-        folding = self._precision.low is not None and _is_wide(made)
+        folding = self._precision.low is not None and _widest(made) > _NARROW
         for module in made.modules():
             module.training = False
             if self.cast and type(module) in _CASTABLE:
@@ -148,13 +148,11 @@ def weights_of(net: nn.Module) -> list[Tensor]:
     return list(found.values())
 
 
-def _is_wide(module: nn.Module) -> bool | None:
-    """Whether a network on a GPU has wide convolutions; None if it is elsewhere, or has none."""
+def _widest(module: nn.Module) -> int:
+    """Channels of the widest convolution of a network on a GPU; 0 if it is elsewhere, or has none."""
     widths = [each.out_channels for each in module.modules() if isinstance(each, nn.Conv2d)]
     first = next(module.parameters(), None)
-    if first is None or first.device.type != "cuda" or not widths:
-        return None
-    return max(widths) > _NARROW
+    return max(widths, default=0) if first is not None and first.device.type == "cuda" else 0
 
 
 def _options(module: nn.Module) -> dict[str, Any]:
@@ -163,7 +161,7 @@ def _options(module: nn.Module) -> dict[str, Any]:
     On a ResNet-110 with its 16 to 64 channels that is worth a factor of 1.6, for a minute of timing; where
     convolutions are wide the library wins, and timing all of them would take many minutes.
     """
-    if _is_wide(module) is not False:
+    if not 0 < _widest(module) <= _NARROW:
         return {}
     return {
         "max_autotune": True,

@@ -57,7 +57,7 @@ class RayCluster(Compute):
         self._ray: Any = None
         self._mine = False
         self._crew: Crew | None = None
-        self._loaded: tuple[bytes, bytes | None, str, int] | None = None
+        self._loaded: tuple[bytes, str, int] | None = None
 
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
@@ -66,8 +66,8 @@ class RayCluster(Compute):
         """An engine whose workers hold the model; they are kept for the next question about the same one."""
         self._ray = import_ray()
         packed = _pack(self._ray, model)
-        # A class may have been changed: of one that is found by its name, the packed model has the name alone.
-        loaded = (packed, model.structure, model.device.type, batch)
+        # What is packed holds the model's skeleton, and so changes with its classes, of which it has the names alone.
+        loaded = (packed, model.device.type, batch)
         if self._crew is None or loaded != self._loaded:
             self._dismiss()
             try:

@@ -17,15 +17,15 @@ _FIRST_OPERATIONS = {"cpu": 2e11, "cuda": 1e14}
 
 
 def in_windows(
-    answered: Callable[[list[Question]], list[Answer]], questions: Iterable[Question], first_copies: int = _FIRST
+    answered: Callable[[list[Question]], list[Answer]], questions: Iterable[Question], at_first: int = _FIRST
 ) -> Iterator[list[Answer]]:
     """Answers to a window of inputs at a time.
 
     A window is as many inputs as take about ten seconds, which is what a crash costs; the first one is small, since
-    nothing is known yet: as many as have ``first_copies`` together.
+    nothing is known yet: as many as have ``at_first`` copies together.
     """
     first, waiting = itertools.tee(questions)
-    size = max(1, min(_MOST, first_copies // next((each.n for each in first), 1)))
+    size = max(1, min(_MOST, at_first // next((each.n for each in first), 1)))
     del first  # or it would keep every question
     while window := list(itertools.islice(waiting, size)):
         began = time.monotonic()
