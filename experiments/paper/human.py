@@ -122,7 +122,7 @@ def read_human(path: Path) -> Floats:
         shares = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
     except (ValueError, EOFError, OSError) as error:
         raise hf.DatasetError(
-            f"{path} is no NumPy array ({error}); pass CIFAR-10H's cifar10h-probs.npy as --human"
+            f"{path} is no array of numbers in a .npy file; pass CIFAR-10H's cifar10h-probs.npy as --human"
         ) from error
     if shares.ndim != 2 or not np.allclose(shares.sum(axis=1), 1.0, atol=1e-6) or shares.min() < 0:
         raise hf.DatasetError(f"{path} must hold one distribution over the classes a row, got shape {shares.shape}")
