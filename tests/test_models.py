@@ -1,6 +1,7 @@
 """How a module is run: precision, compilation, memory, and that the user's module is left alone and kept up with."""
 
 import pickle
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,9 +18,11 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models import Model, TorchModel
+from holdfast.models.compiler import options_for, quiet_compiler
 from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
+from holdfast.models.spot_check import SpotCheck
 from holdfast.models.working import WorkingCopy
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
@@ -342,6 +345,73 @@ def test_a_compiled_network_is_certified_alike_and_says_so() -> None:
     assert compiled.score.lower(RADII) == pytest.approx(plain.score.lower(RADII), abs=1e-3)
 
 
+@pytest.mark.parametrize("classes", [2, 10, 1_000])
+def test_a_network_that_answers_otherwise_when_compiled_runs_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, classes: int
+) -> None:
+    torch.manual_seed(0)
+    last = nn.Linear(12, classes)
+    nn.init.normal_(last.weight, std=3.0)
+
+    def miscompiled(forward: Any, **_: Any) -> Any:
+        return lambda batch: forward(batch).flip(1)
+
+    monkeypatch.setattr(torch, "compile", miscompiled)
+    smoothed = hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), last), 0.3, compile=True, precision="bfloat16")
+    with pytest.warns(RuntimeWarning, match="runs uncompiled.*off by"):
+        cert = smoothed.certify(torch.rand(3, 2, 2), n=200)
+    assert not cert.provenance.compiled
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1_000])
+def test_answers_differ_by_their_total_variation_whatever_the_number_of_classes(classes: int) -> None:
+    answers = torch.eye(classes)[:2]
+    check = SpotCheck(torch.zeros(2, 1), answers, 0.1)
+    assert check.difference(answers) == 0
+    assert check.difference(answers.flip(0)) == 1
+    assert check.difference(torch.stack((answers[0], 0.9 * answers[1] + 0.1 * answers[0]))) == pytest.approx(0.05)
+    assert not check.passes(torch.full_like(answers, torch.nan))
+    assert not check.passes(answers[:, :-1])
+
+
+DESCRIPTIONS = {
+    "": (True, True),  # the library's
+    "BLOCK_K=16, BLOCK_M=256, BLOCK_N=64, GROUPS=1, KERNEL_H=4, UNROLL=False, num_stages=2, num_warps=4": (True, True),
+    "BLOCK_K=16, BLOCK_M=256, BLOCK_N=64, GROUPS=1, KERNEL_H=4, UNROLL=False, num_stages=2, num_warps=8": (
+        False,
+        False,
+    ),
+    "BLOCK_K=64, BLOCK_M=128, BLOCK_N=64, GROUPS=1, KERNEL_H=3, UNROLL=False, num_stages=3, num_warps=16": (
+        False,
+        False,
+    ),
+    "BLOCK_K=64, BLOCK_M=128, BLOCK_N=64, GROUPS=1, KERNEL_H=1, UNROLL=True, num_stages=3, num_warps=8": (True, False),
+    "BLOCK_K=16, BLOCK_M=256, BLOCK_N=64, EVEN_K=True, GROUP_M=8, num_stages=2, num_warps=4": (True, False),
+}
+
+
+def test_kernels_that_are_known_to_be_wrong_are_never_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    low, full = (precision_named(name, torch.device("cpu")) for name in ("bfloat16", "float32"))
+    folded = nn.Conv2d(3, 64, 7, 2, 3)
+    folded.__class__ = FoldedConv2d
+    known = "test_configs.autotune_choice_desc_regex"
+    assert options_for(folded, low) == {}  # not on a GPU
+    for selective in (True, False):
+        monkeypatch.setattr("torch._inductor.list_options", lambda selective=selective: [known] if selective else [])
+        monkeypatch.setattr("holdfast.models.compiler._widest", lambda _: 64)
+        narrow = options_for(folded, low)
+        monkeypatch.setattr("holdfast.models.compiler._widest", lambda _: 2_048)
+        wide = options_for(folded, low)
+        assert options_for(folded, full) == {}
+        assert options_for(nn.Conv2d(3, 64, 1), low) == {"conv_1x1_as_mm": True}
+        assert all(known in options or "TRITON" not in str(options) for options in (narrow, wide))
+        if selective:
+            for description, tried in DESCRIPTIONS.items():
+                assert tuple(bool(re.search(options[known], description)) for options in (narrow, wide)) == tried
+            with quiet_compiler():
+                torch.compile(folded, options=narrow), torch.compile(folded, options=wide)  # there are such options
+
+
 def test_a_network_that_cannot_be_compiled_runs_as_it_is_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> object:
         def fail(_: Tensor) -> Tensor:
@@ -475,7 +545,7 @@ def test_a_working_copy_with_a_folded_first_layer_answers_alike_and_follows_the_
     torch.manual_seed(0)
     first = nn.Conv2d(3, 16, 7, 2, 3)
     net = nn.Sequential(first, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4))
-    monkeypatch.setattr("holdfast.models.working._widest", lambda _: 2_048)
+    monkeypatch.setattr("holdfast.models.compiler._widest", lambda _: 2_048)
     device = torch.device("cpu")
     low = precision_named("bfloat16", device)
     rows = torch.rand(4, 3, 20, 20)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.compiler import quiet_compiler
 from holdfast.models.evaluation import evaluating
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
@@ -17,11 +18,13 @@ from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.spot_check import SpotCheck
 from holdfast.models.steadiness import Writes, keeps_notes
 from holdfast.models.work import operations_per_copy
-from holdfast.models.working import WorkingCopy, copy_weights, quiet_compiler, weights_of
+from holdfast.models.working import WorkingCopy, copy_weights, weights_of
 
 Outputs = Literal["logits", "probabilities"]
 _SAME = 1e-2
-_SAME_FLOAT32 = 1e-4
+_NEAR = 0.1
+_NEAR_FLOAT32 = 1e-3
+"""How far answers of other kernels may be off. A 1,000-class network rounded to bfloat16 is off by .025, unrelated ones by .8."""
 _COMPARED = 64
 _TRIED = 4
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
@@ -122,8 +125,11 @@ class TorchModel(Model):
         """Some of the rows that it was last tried on."""
         if self._tried is None:
             return None
-        near = _SAME_FLOAT32 if self._precision.name == "float32" else _SAME
-        return SpotCheck(self._tried, self.answers(self._tried).cpu(), near)
+        return SpotCheck(self._tried, self.answers(self._tried).cpu(), self._near)
+
+    @property
+    def _near(self) -> float:
+        return _NEAR_FLOAT32 if self._precision.name == "float32" else _NEAR
 
     def answers(self, rows: Tensor) -> Tensor:
         """Uncompiled."""
@@ -229,19 +235,21 @@ class TorchModel(Model):
                 forward = self._working.compiled()
                 if (batch.shape, forward) in self._warm:
                     return
-                found, expected = self._answer(forward, batch), self._answer(self._eager(), batch[:_COMPARED])
-                difference = float((found[:_COMPARED] - expected).abs().mean())
+                # Kernels may go wrong in some places only.
+                some = torch.linspace(0, len(batch) - 1, min(len(batch), _COMPARED), device=batch.device).round().long()
+                found = self._answer(forward, batch)[some]
+                check = SpotCheck(batch[some], self._answer(self._eager(), batch[some]), self._near)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
-        if difference <= _SAME:
+        if check.passes(found):
             # What was compiled before the module changed is not kept.
             self._warm = {known: None for known in self._warm if known[1] is forward}
             self._warm[batch.shape, forward] = None
         else:
-            self._give_up(f"compiled, its probabilities are off by {difference:.2g} on average")
+            self._give_up(f"compiled, its probabilities are off by {check.difference(found):.2g} on average")
 
     def _give_up(self, reason: str) -> None:
         self._compile = self._asked = False

@@ -1,20 +1,16 @@
 """The module as it is run: a copy laid out for the device, at the precision asked for, compiled if that pays."""
 
 import copy
-import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.compiler import afresh, has_wide_convolutions, options_for
 from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import Precision
 from holdfast.models.skeleton import skeleton_of
 
-_NARROW = 128
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
@@ -81,7 +77,7 @@ class WorkingCopy:
         """The same, compiled for batches of one fixed size; the work is done at the first call."""
         if self._compiled is None:
             module = self.eager()
-            self._compiled = torch.compile(_afresh(module), dynamic=False, options=_options(module))
+            self._compiled = torch.compile(afresh(module), dynamic=False, options=options_for(module, self._precision))
         return self._compiled
 
     @property
@@ -98,7 +94,7 @@ class WorkingCopy:
         its = {id(each) for each in (*self._net.modules(), *weights_of(self._net))}
         if any(id(each) in its for each in (*made.modules(), *weights_of(made))):
             return self._net
-        folding = self._precision.low is not None and _widest(made) > _NARROW
+        folding = self._precision.low is not None and has_wide_convolutions(made)
         for module in made.modules():
             module.training = False
             if self.cast and type(module) in _CASTABLE:
@@ -108,21 +104,6 @@ class WorkingCopy:
                 if folding and FoldedConv2d.suits(module):
                     module.__class__ = FoldedConv2d
         return made.requires_grad_(False)
-
-
-def _afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The module as a function that was never compiled.
-
-    Torch keeps what it compiled with the code of a class's ``forward``, and does not look whether what that calls was
-    replaced since.
-    """
-
-    def forward(batch: Tensor) -> Tensor:
-        answer: Tensor = module(batch)
-        return answer
-
-    forward.__code__ = forward.__code__.replace()
-    return forward
 
 
 def copy_weights(source: list[Tensor], target: list[Tensor]) -> None:
@@ -146,44 +127,3 @@ def weights_of(net: nn.Module) -> list[Tensor]:
             if tensor is not None:
                 found[id(tensor)] = tensor
     return list(found.values())
-
-
-def _widest(module: nn.Module) -> int:
-    """Channels of the widest convolution of a network on a GPU; 0 if it is elsewhere, or has none."""
-    widths = [each.out_channels for each in module.modules() if isinstance(each, nn.Conv2d)]
-    first = next(module.parameters(), None)
-    return max(widths, default=0) if first is not None and first.device.type == "cuda" else 0
-
-
-def _options(module: nn.Module) -> dict[str, Any]:
-    """For narrow convolutions on a GPU, time Triton's, with what follows fused in, against the library's.
-
-    On a ResNet-110 with its 16 to 64 channels that is worth a factor of 1.6, for a minute of timing; where
-    convolutions are wide the library wins, and timing all of them would take many minutes.
-    """
-    if not 0 < _widest(module) <= _NARROW:
-        return {}
-    return {
-        "max_autotune": True,
-        "max_autotune_conv_backends": "ATEN,TRITON",
-        "max_autotune_gemm_backends": "ATEN,TRITON",
-        "max_autotune_report_choices_stats": False,
-    }
-
-
-@contextmanager
-def quiet_compiler() -> Iterator[None]:
-    """Within it the compiler keeps to itself which candidates it times, which fail, and what is deprecated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch._inductor import select_algorithm
-
-        loud = logging.getLogger(select_algorithm.__name__)
-        level, printing = loud.level, select_algorithm.PRINT_AUTOTUNE
-        loud.setLevel(logging.CRITICAL)
-        select_algorithm.PRINT_AUTOTUNE = False
-        try:
-            yield
-        finally:
-            loud.setLevel(level)
-            select_algorithm.PRINT_AUTOTUNE = printing

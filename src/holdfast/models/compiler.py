@@ -1,0 +1,93 @@
+"""What torch's compiler is told, and kept from saying."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.models.folded import FoldedConv2d
+from holdfast.models.precision import Precision
+
+_NARROW = 128
+
+_WHICH = "test_configs.autotune_choice_desc_regex"
+"""Kernels are tried whose description matches; the library's have an empty one."""
+_RIGHT = "^(?!.*UNROLL=False.*num_warps=(8|16))"
+_FOR_FOLDED = "^$|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNROLL=False.*num_stages=2, num_warps=4"
+
+
+def options_for(module: nn.Module, precision: Precision) -> dict[str, Any]:
+    """For a network of convolutions on a GPU; nothing is asked for any other.
+
+    Where they are narrow, Triton's, with what follows fused in, are timed against the library's: on a ResNet-110 with its
+    16 to 64 channels that is worth a factor of 1.6, for a minute of timing. Where they are wide the library wins, and
+    timing all of them would take many minutes. There, at a low precision, those of one pixel become matrix products,
+    and one kernel of Triton is tried that suits the folded first convolution.
+
+    Triton's convolutions of more than one pixel give wrong results with eight warps (pytorch/pytorch#173068, capped since
+    torch 2.13), so that none are tried where these cannot be left out.
+    """
+    if not _widest(module):
+        return {}
+    kernels: dict[str, Any] = {
+        "max_autotune_conv_backends": "ATEN,TRITON",
+        "max_autotune_gemm_backends": "ATEN,TRITON",
+        "max_autotune_report_choices_stats": False,
+    }
+    selective = _WHICH in torch._inductor.list_options()
+    if not has_wide_convolutions(module):
+        return {**kernels, "max_autotune": True, _WHICH: _RIGHT} if selective else {}
+    if precision.low is None:
+        return {}
+    if not selective or not any(isinstance(each, FoldedConv2d) for each in module.modules()):
+        return {"conv_1x1_as_mm": True}
+    return {**kernels, "max_autotune_gemm": True, "conv_1x1_as_mm": True, _WHICH: _FOR_FOLDED}
+
+
+def has_wide_convolutions(module: nn.Module) -> bool:
+    """Whether it is a network on a GPU that has some."""
+    return _widest(module) > _NARROW
+
+
+def _widest(module: nn.Module) -> int:
+    """Channels of the widest convolution of a network on a GPU; 0 if it is elsewhere, or has none."""
+    widths = [each.out_channels for each in module.modules() if isinstance(each, nn.Conv2d)]
+    first = next(module.parameters(), None)
+    return max(widths, default=0) if first is not None and first.device.type == "cuda" else 0
+
+
+def afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The module as a function that was never compiled.
+
+    Torch keeps what it compiled with the code of a class's ``forward``, and does not look whether what that calls was
+    replaced since.
+    """
+
+    def forward(batch: Tensor) -> Tensor:
+        answer: Tensor = module(batch)
+        return answer
+
+    forward.__code__ = forward.__code__.replace()
+    return forward
+
+
+@contextmanager
+def quiet_compiler() -> Iterator[None]:
+    """Within it the compiler keeps to itself which candidates it times, which fail, and what is deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch._inductor import select_algorithm
+
+        loud = logging.getLogger(select_algorithm.__name__)
+        level, printing = loud.level, select_algorithm.PRINT_AUTOTUNE
+        loud.setLevel(logging.CRITICAL)
+        select_algorithm.PRINT_AUTOTUNE = False
+        try:
+            yield
+        finally:
+            loud.setLevel(level)
+            select_algorithm.PRINT_AUTOTUNE = printing
