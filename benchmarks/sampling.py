@@ -29,16 +29,17 @@ SIGMA, ALPHA, N0 = 0.25, 1e-3, 100
 SIZES = {"resnet110": (32, 10), "resnet20": (32, 10), "resnet50": (224, 1_000), "small-cnn": (32, 10)}
 
 
-def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Median of a few, after one that does not count."""
-    times = []
+def seconds(device: torch.device, repeats: int, *works: Callable[[], object]) -> list[float]:
+    """Each one's median of a few, after one that does not count; in turns, so that a machine's moods meet all alike."""
+    times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats + 1):
-        begin = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times[1:])
+        for work, its in zip(works, times, strict=True):
+            begin = time.perf_counter()
+            work()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            its.append(time.perf_counter() - begin)
+    return [statistics.median(its[1:]) for its in times]
 
 
 def bare(forward: Callable[[Tensor], Tensor], rows: Tensor, n: int, precision: str) -> Callable[[], None]:
@@ -69,16 +70,17 @@ def measure(
     first = certificate()
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
-    ours = seconds(certificate, device, repeats)
-    yield "certificate_s", ours
-    yield "copies_per_s", n / ours
     size = default_batch(device, x.shape, smoothed._operations, N0 + n)
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":
         rows = rows.to(memory_format=torch.channels_last)
     copies = -(-n // size) * size
-    alike = seconds(bare(smoothed._model._working.compiled(), rows, n, precision), device, repeats) * n / copies
+    alone = bare(smoothed._model._working.compiled(), rows, n, precision)
+    ours, alike = seconds(device, repeats, certificate, alone)
+    alike *= n / copies
+    yield "certificate_s", ours
+    yield "copies_per_s", n / ours
     yield "bare_same_compilation_s", alike
     yield "ratio_to_same", ours / alike
     if device.type == "cuda":
@@ -86,7 +88,7 @@ def measure(
             torch.cuda.reset_peak_memory_stats()
             certificate(many, size)
             yield f"peak_bytes_at_{many}", torch.cuda.max_memory_allocated()
-    yield "seconds_at_a_tenth_of_n", seconds(lambda: certificate(tenth, size), device, repeats)
+    yield "seconds_at_a_tenth_of_n", seconds(device, repeats, lambda: certificate(tenth, size))[0]
     if plain:
         # Default settings of torch, which round float32 convolutions on GPUs; nothing is tuned.
         plain_certificate(net, x.to(device), sigma=SIGMA, n=2_000, n0=N0, alpha=ALPHA)
@@ -99,7 +101,7 @@ def measure(
         return
     laid_out = copy.deepcopy(net).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     usual = torch.compile(laid_out, dynamic=False)
-    usually = seconds(bare(usual, rows, n, precision), device, repeats) * n / copies
+    usually = seconds(device, repeats, bare(usual, rows, n, precision))[0] * n / copies
     yield "bare_default_compilation_s", usually
     yield "ratio_to_default", ours / usually
 

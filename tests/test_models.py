@@ -462,7 +462,7 @@ class Small(Model):
     def prepared(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def warm(self, batch: Tensor) -> None:
+    def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
         pass
 
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -503,6 +503,20 @@ def test_a_batch_size_that_was_compiled_for_is_kept_where_it_fits() -> None:
     assert reused_batch(2_000, None) == 2_000
     for compiled, kept in ((2_448, True), (1_000, True), (4_000, True), (999, False), (4_001, False), (64, False)):
         assert reused_batch(2_000, compiled) == (compiled if kept else 2_000)
+
+
+def test_a_batch_to_compile_for_is_drawn_once() -> None:
+    model = TorchModel(small_net(), compiled=True)
+    drawn = []
+
+    def draw() -> Tensor:
+        drawn.append(1)
+        return torch.rand(8, 1, 6, 6)
+
+    with model.prepared():
+        for _ in range(2):
+            model.warm(torch.Size((8, 1, 6, 6)), draw)
+    assert len(drawn) == 1
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for a CPU needs a C++ compiler")

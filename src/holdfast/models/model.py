@@ -1,7 +1,7 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -63,8 +63,8 @@ class Model(ABC):
         """Within it the model may be asked, from several threads at once if it is reentrant; afterwards it is as before."""
 
     @abstractmethod
-    def warm(self, batch: Tensor) -> None:
-        """Do what is done once for batches of this size; only while :meth:`prepared`, and before counting."""
+    def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
+        """Do what is done once for batches of this size, with one that is drawn if need be; only while :meth:`prepared`."""
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:

@@ -226,15 +226,14 @@ class TorchModel(Model):
                     f"the other, and switch off what the module records while it runs"
                 )
 
-    def warm(self, batch: Tensor) -> None:
-        """Compile for batches like this one, if that is asked for, before anything is counted."""
-        if not self._compile:
+    def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
+        """Compile for batches of this size, if that is asked for and was not done yet, and try what was compiled on one."""
+        if not self._compile or (size, self._working.compiled_yet) in self._warm:
             return
+        batch = draw()
         try:
             with quiet_compiler():
                 forward = self._working.compiled()
-                if (batch.shape, forward) in self._warm:
-                    return
                 # Kernels may go wrong in some places only.
                 some = torch.linspace(0, len(batch) - 1, min(len(batch), _COMPARED), device=batch.device).round().long()
                 found = self._answer(forward, batch)[some]
@@ -247,7 +246,7 @@ class TorchModel(Model):
         if check.passes(found):
             # What was compiled before the module changed is not kept.
             self._warm = {known: None for known in self._warm if known[1] is forward}
-            self._warm[batch.shape, forward] = None
+            self._warm[size, forward] = None
         else:
             self._give_up(f"compiled, its probabilities are off by {check.difference(found):.2g} on average")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -18,8 +19,7 @@ def beside(device: torch.device) -> Iterator[Callable[..., AbstractContextManage
         yield lambda *_: nullcontext()
         return
     main = torch.cuda.current_stream(device)
-    # A high priority: its few blocks are not kept waiting by a network's thousands.
-    aside = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+    aside = _aside(device)
 
     @contextmanager
     def working(*tensors: Tensor) -> Iterator[None]:
@@ -33,3 +33,10 @@ def beside(device: torch.device) -> Iterator[Callable[..., AbstractContextManage
         yield working
     finally:
         main.wait_stream(aside)
+
+
+@cache
+def _aside(device: torch.device) -> torch.cuda.Stream:
+    """One for all: memory is kept for each stream, and a new one would have to get its own from the driver first."""
+    # A high priority: its few blocks are not kept waiting by a network's thousands.
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]

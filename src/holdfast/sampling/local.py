@@ -165,11 +165,12 @@ class LocalEngine(Engine):
         return tally
 
     def _warm(self, model: Model, shape: torch.Size) -> None:
-        chance = torch.Generator(model.device).manual_seed(0)
-        rows = torch.rand(self.batch, *shape, device=model.device, generator=chance)
-        if len(shape) == 3 and model.device.type != "cpu":
-            rows = rows.to(memory_format=torch.channels_last)
-        model.warm(rows)
+        def draw() -> torch.Tensor:
+            chance = torch.Generator(model.device).manual_seed(0)
+            rows = torch.rand(self.batch, *shape, device=model.device, generator=chance)
+            return rows.to(memory_format=torch.channels_last) if len(shape) == 3 and rows.is_cuda else rows
+
+        model.warm(torch.Size((self.batch, *shape)), draw)
 
 
 @contextmanager
