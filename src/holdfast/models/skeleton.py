@@ -2,10 +2,12 @@
 
 import hashlib
 import io
+import marshal
 import pickle
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -37,9 +39,13 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     for name, module in modules:
         plain: dict[str, object] = {}
         rest: dict[str, object] = {}
-        for key, value in vars(module).items():
-            if key not in TORCHS and (key not in _HOOKS or value):
-                (plain if _is_plain(value) else rest)[key] = value
+        held = vars(module)
+        own, hooks = _told_apart(tuple(held))
+        if any(map(held.__getitem__, hooks)):
+            own = (*own, *(key for key in hooks if held[key]))
+        for key in own:
+            value = held[key]
+            (plain if _is_plain(value) else rest)[key] = value
         tensors = [
             (key, str(tensor.dtype), tuple(tensor.shape), shared.setdefault(id(tensor), len(shared)))
             for key, tensor in (*module._parameters.items(), *module._buffers.items())
@@ -48,7 +54,9 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
         children = [(key, names[id(child)]) for key, child in module._modules.items() if child is not None]
         kind = type(module)
         which = (kind.__module__, kind.__qualname__, 0 if anywhere else id(kind))
-        parts.append(repr((name, which, children, tensors, plain)))
+        part = (name, which, children, tensors, plain)
+        # Both write down equal values alike; the second is faster, and may change with Python.
+        parts.append(repr(part) if anywhere else marshal.dumps(part, 2))
         if rest:
             parts.append(rest)
     buffer = io.BytesIO()
@@ -57,6 +65,12 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     except Exception:  # foreign objects: whatever stops them from being written down
         return None
     return hashlib.sha256(buffer.getvalue()).digest()
+
+
+@lru_cache(maxsize=1_024)
+def _told_apart(keys: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A module's own attributes, and those that every module has; most modules have the same as others of their class."""
+    return tuple(key for key in keys if key not in TORCHS | _HOOKS), tuple(key for key in keys if key in _HOOKS)
 
 
 def _habits(kinds: set[type]) -> str:
@@ -77,7 +91,7 @@ def _is_plain(value: object) -> bool:
     kind = type(value)
     if kind in _PLAIN or (kind in _EMPTY and not value):
         return True
-    return isinstance(value, tuple) and kind is tuple and _PLAIN.issuperset(type(each) for each in value)
+    return isinstance(value, tuple) and kind is tuple and _PLAIN.issuperset(map(type, value))
 
 
 def fingerprint(net: nn.Module) -> str | None:
