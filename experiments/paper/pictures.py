@@ -113,5 +113,5 @@ def _choice(
         return Choice(
             titles[0], f"{rule}: {len(meeting)} of {len(answers)} inputs", len(meeting), tuple(meeting[::step][:room])
         )
-    said = f"those whose ranks differ most; {rule}: only {len(meeting)} of {len(answers)}"
+    said = f"those whose ranks differ most; {rule}: {len(meeting) or 'none'} of {len(answers)}"
     return Choice(titles[1], said, len(meeting), tuple(answers[k] for k in order[:room].tolist()))
