@@ -376,6 +376,7 @@ def test_answers_differ_by_their_total_variation_whatever_the_number_of_classes(
 
 DESCRIPTIONS = {
     "": (True, True),  # the library's
+    "BLOCK_M=128, BLOCK_N=64, SPARSE_Q_BLOCK_SIZE=128, num_stages=3, num_warps=8": (True, True),  # attention
     "BLOCK_K=16, BLOCK_M=256, BLOCK_N=64, GROUPS=1, KERNEL_H=4, UNROLL=False, num_stages=2, num_warps=4": (True, True),
     "BLOCK_K=16, BLOCK_M=256, BLOCK_N=64, GROUPS=1, KERNEL_H=4, UNROLL=False, num_stages=2, num_warps=8": (
         False,
@@ -398,16 +399,21 @@ def test_kernels_that_are_known_to_be_wrong_are_never_tried(monkeypatch: pytest.
     assert options_for(folded, low) == {}  # not on a GPU
     for selective in (True, False):
         monkeypatch.setattr("torch._inductor.list_options", lambda selective=selective: [known] if selective else [])
-        monkeypatch.setattr("holdfast.models.compiler._widest", lambda _: 64)
-        narrow = options_for(folded, low)
-        monkeypatch.setattr("holdfast.models.compiler._widest", lambda _: 2_048)
-        wide = options_for(folded, low)
-        assert options_for(folded, full) == {}
-        assert options_for(nn.Conv2d(3, 64, 1), low) == {"conv_1x1_as_mm": True}
-        assert all(known in options or "TRITON" not in str(options) for options in (narrow, wide))
+        options = {}
+        for width in (64, 2_048):
+            monkeypatch.setattr("holdfast.models.compiler._widest", lambda _, width=width: width)
+            for precision in (low, full):
+                options[width, precision.name] = options_for(folded, precision)
+                options[width, "unfolded"] = options_for(nn.Conv2d(3, 64, 1), low)
+        # Whatever the user's own settings are: a kernel that is wrong is left out, or Triton is.
+        for chosen in options.values():
+            assert known in chosen or chosen["max_autotune_conv_backends"] == "ATEN"
+        assert options[2_048, "unfolded"]["conv_1x1_as_mm"]
+        assert "conv_1x1_as_mm" not in options[2_048, "float32"]
         if selective:
+            narrow, wide = options[64, "bfloat16"], options[2_048, "bfloat16"]
             for description, tried in DESCRIPTIONS.items():
-                assert tuple(bool(re.search(options[known], description)) for options in (narrow, wide)) == tried
+                assert tuple(bool(re.search(chosen[known], description)) for chosen in (narrow, wide)) == tried
             with quiet_compiler():
                 torch.compile(folded, options=narrow), torch.compile(folded, options=wide)  # there are such options
 
@@ -553,6 +559,17 @@ def test_only_convolutions_that_can_be_folded_are() -> None:
         assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, **other))
     assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, 2, padding_mode="reflect"))
     assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, padding="same"))
+
+
+def test_a_convolution_that_computes_otherwise_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert FoldedConv2d.suits(nn.Conv2d(3, 6, 3, 2))
+    for name in ("forward", "_conv_forward"):
+        own = nn.Conv2d(3, 6, 3, 2)
+        setattr(own, name, lambda *_: torch.zeros(1))
+        assert not FoldedConv2d.suits(own)
+        with monkeypatch.context() as changed:
+            changed.setattr(nn.Conv2d, name, lambda *_: torch.zeros(1))
+            assert not FoldedConv2d.suits(nn.Conv2d(3, 6, 3, 2))
 
 
 def test_a_working_copy_with_a_folded_first_layer_answers_alike_and_follows_the_weights(monkeypatch: Any) -> None:

@@ -1,11 +1,16 @@
 """What certificates are about when modules change, keep notes, are shared, or cannot be compiled."""
 
 import copy
+import os
 import shutil
+import subprocess
+import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,3 +306,40 @@ def test_two_threads_may_ask_one_classifier() -> None:
     for k, certificate in enumerate(found):
         alone = hf.SmoothedClassifier(net, 0.3).certify(xs[k % 2], n=2_000, seed=k)
         assert certificate.evidence == alone.evidence
+
+
+class Odd(str):
+    """A name that is not a plain string."""
+
+
+def test_a_module_that_holds_what_cannot_be_written_fast_is_compared_all_the_same() -> None:
+    net = small_net()
+    net.cache = OrderedDict()  # type: ignore[assignment]
+    seen = skeleton_of(net)
+    assert seen is not None
+    assert skeleton_of(net) == seen
+    net.cache = {}  # type: ignore[assignment]
+    assert skeleton_of(net) != seen
+    named = nn.ModuleDict({Odd("part"): nn.Flatten()})
+    assert skeleton_of(named) == skeleton_of(named) is not None
+
+
+TWICE = """
+import torch, holdfast as hf
+from networks import images, small_net
+compile, called = torch.compile, []
+torch.compile = lambda *given, **options: called.append(1) or compile(*given, **options)
+smoothed = hf.SmoothedClassifier(small_net(), 0.3, compile=True)
+for _ in range(3):
+    smoothed.certify(images(1)[0], n=200)
+print(len(called))
+"""
+
+
+@pytest.mark.slow
+def test_a_network_is_compiled_once_in_a_process_that_never_compiled_before() -> None:
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["1"], done.stderr

@@ -17,7 +17,8 @@ _NARROW = 128
 _WHICH = "test_configs.autotune_choice_desc_regex"
 """Kernels are tried whose description matches; the library's have an empty one."""
 _RIGHT = "^(?!.*UNROLL=False.*num_warps=(8|16))"
-_FOR_FOLDED = "^$|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNROLL=False.*num_stages=2, num_warps=4"
+_FOR_FOLDED = "^(?!.*(UNROLL|EVEN_K)=)|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNROLL=False.*num_stages=2, num_warps=4"
+"""Of convolutions and matrix products, the library's and one other."""
 
 
 def options_for(module: nn.Module, precision: Precision) -> dict[str, Any]:
@@ -33,19 +34,21 @@ def options_for(module: nn.Module, precision: Precision) -> dict[str, Any]:
     """
     if not _widest(module):
         return {}
-    kernels: dict[str, Any] = {
+    tuned: dict[str, Any] = {
         "max_autotune_conv_backends": "ATEN,TRITON",
         "max_autotune_gemm_backends": "ATEN,TRITON",
         "max_autotune_report_choices_stats": False,
     }
     selective = _WHICH in torch._inductor.list_options()
+    right = {_WHICH: _RIGHT} if selective else {"max_autotune_conv_backends": "ATEN"}
     if not has_wide_convolutions(module):
-        return {**kernels, "max_autotune": True, _WHICH: _RIGHT} if selective else {}
+        return {**right, **tuned, "max_autotune": True} if selective else right
     if precision.low is None:
-        return {}
+        return right
+    products = {**right, "conv_1x1_as_mm": True}
     if not selective or not any(isinstance(each, FoldedConv2d) for each in module.modules()):
-        return {"conv_1x1_as_mm": True}
-    return {**kernels, "max_autotune_gemm": True, "conv_1x1_as_mm": True, _WHICH: _FOR_FOLDED}
+        return products
+    return {**products, **tuned, "max_autotune_gemm": True, _WHICH: _FOR_FOLDED}
 
 
 def has_wide_convolutions(module: nn.Module) -> bool:

@@ -19,6 +19,8 @@ TORCHS = frozenset(("_parameters", "_buffers", "_modules", "training"))
 _HOOKS = frozenset(vars(nn.Module())) - TORCHS
 """What every module has, and hardly any uses: left out where empty, which saves most of the time."""
 _EVERYWHERE = ("_global_forward_pre_hooks", "_global_forward_hooks")
+_BEGINNINGS = ("__init__", "__setstate__")
+"""Torch's compiler replaces them when it is first used; they do nothing to a module that is there already."""
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _EMPTY = frozenset((dict, OrderedDict, list, set))
 
@@ -55,8 +57,7 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
         kind = type(module)
         which = (kind.__module__, kind.__qualname__, 0 if anywhere else id(kind))
         part = (name, which, children, tensors, plain)
-        # Both write down equal values alike; the second is faster, and may change with Python.
-        parts.append(repr(part) if anywhere else marshal.dumps(part, 2))
+        parts.append(repr(part) if anywhere else _written(part))
         if rest:
             parts.append(rest)
     buffer = io.BytesIO()
@@ -65,6 +66,14 @@ def skeleton_of(net: nn.Module, *, anywhere: bool = False) -> bytes | None:
     except Exception:  # foreign objects: whatever stops them from being written down
         return None
     return hashlib.sha256(buffer.getvalue()).digest()
+
+
+def _written(part: Any) -> object:
+    """Equal for equal values in this process: what is fastest, where it can write them."""
+    try:
+        return marshal.dumps(part, 2)
+    except ValueError:
+        return repr(part)
 
 
 @lru_cache(maxsize=1_024)
@@ -78,12 +87,17 @@ def _habits(kinds: set[type]) -> str:
     found = []
     for kind in {base for each in kinds for base in each.__mro__}:
         for name, value in vars(kind).items():
-            if callable(value) or hasattr(value, "__get__"):
-                # The code as well: what was freed may leave its place to another.
-                found.append((id(kind), name, id(value), hash(getattr(value, "__code__", None))))
+            if (kind is nn.Module and name in _BEGINNINGS) or not (callable(value) or hasattr(value, "__get__")):
+                continue
+            found.append((id(kind), name, *_identity(value)))
     for name in _EVERYWHERE:
-        found += [(0, name, id(hook), 0) for hook in getattr(nn.modules.module, name, {}).values()]
+        found += [(0, name, *_identity(hook)) for hook in getattr(nn.modules.module, name, {}).values()]
     return repr(sorted(found))
+
+
+def _identity(value: object) -> tuple[int, int]:
+    """Which object it is, and its code as well: what was freed may leave its place to another."""
+    return id(value), hash(getattr(value, "__code__", None))
 
 
 def _is_plain(value: object) -> bool:

@@ -156,6 +156,9 @@ class LocalEngine(Engine):
                 pool = stack.enter_context(_pool(len(models), threads))
                 stack.callback(stop.set)
                 for model in dict.fromkeys(models):
+                    if not on_cpu:
+                        # Its weights may be on their way in a stream of the caller's.
+                        torch.cuda.synchronize(model.device)
                     pool.submit(self._warm, model, copies.shape).result()
                 running = [pool.submit(work, share, model) for share, model in enumerate(models)]
                 tally, *others = [each.result() for each in running]

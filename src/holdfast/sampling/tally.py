@@ -35,9 +35,11 @@ class Tally(ABC):
         self._count(probabilities, slots)
 
     def merge(self, other: Self) -> None:
-        """Take in what another worker counted."""
+        """Take in what another worker counted; on the host, which waits until a GPU's counts are there."""
+        if self._worst is not None:
+            self._worst = self._worst.cpu()
         if other._worst is not None:
-            self._notice(other._worst)
+            self._notice(other._worst.cpu())
         self._take(other)
 
     def check(self, model: str) -> None:
@@ -50,7 +52,7 @@ class Tally(ABC):
         )
 
     def _notice(self, worst: Tensor) -> None:
-        self._worst = worst if self._worst is None else torch.maximum(self._worst, worst.to(self._worst.device))
+        self._worst = worst if self._worst is None else torch.maximum(self._worst, worst)
 
     @abstractmethod
     def _count(self, probabilities: Tensor, slots: Tensor) -> None: ...
@@ -73,7 +75,7 @@ class SelectionTally(Tally):
         self._sums.index_add_(0, slots, (probabilities.clamp(min=0).double() * SCORE_UNIT).round().long())
 
     def _take(self, other: Self) -> None:
-        self._sums = self._sums + other._sums.to(self._sums.device)
+        self._sums = self._sums.cpu() + other._sums.cpu()
 
     def leaders(self) -> Tensor:
         """Each slot's class with the largest sum so far, the first if several are equal; without asking the device."""
@@ -108,9 +110,9 @@ class EstimationTally(Tally):
             counters.add(probabilities, targets, slots)
 
     def _take(self, other: Self) -> None:
-        self._votes += other._votes.to(self._votes.device)
+        self._votes = self._votes.cpu() + other._votes.cpu()
         for mine, theirs in zip(self._counters, other._counters, strict=True):
-            mine.counts += theirs.counts.to(mine.counts.device)
+            mine.counts = mine.counts.cpu() + theirs.counts.cpu()
 
     def evidence(self, sigma: float) -> list[Evidence]:
         """One result per task."""
@@ -188,8 +190,7 @@ class ClassTally(Tally):
 
     def _take(self, other: Self) -> None:
         self._classes = max(self._classes, other._classes)
-        for mine, theirs in zip(self._counts, other._counts, strict=True):
-            mine += theirs.to(mine.device)
+        self._counts = [mine.cpu() + theirs.cpu() for mine, theirs in zip(self._counts, other._counts, strict=True)]
 
     def class_counts(self, sigma: float) -> list[ClassCounts]:
         """One result per task."""
