@@ -343,3 +343,47 @@ def test_a_network_is_compiled_once_in_a_process_that_never_compiled_before() ->
         [sys.executable, "-c", TWICE], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
     )
     assert done.stdout.split() == ["1"], done.stderr
+
+
+class Unlike(nn.Module):
+    """Its copies answer otherwise."""
+
+    def __init__(self, sign: float = 1.0) -> None:
+        super().__init__()
+        self.net = small_net()
+        self.sign = sign
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Unlike":
+        return Unlike(-self.sign)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.sign * self.net(x)
+        return answer
+
+
+def test_a_module_whose_copy_answers_otherwise_is_run_itself() -> None:
+    found = hf.SmoothedClassifier(Unlike(), 0.3, precision="bfloat16").certify(X, n=500, seed=1)
+    own = hf.SmoothedClassifier(small_net(), 0.3, precision="bfloat16").certify(X, n=500, seed=1)
+    assert found.predicted == own.predicted
+    assert found.score.lower(0.0) == pytest.approx(own.score.lower(0.0), abs=0.01)
+
+
+@pytest.mark.parametrize("outputs", ["logits", "probabilities"])
+def test_probabilities_rounded_to_bfloat16_are_refused(outputs: str) -> None:
+    torch.manual_seed(0)
+
+    class Rounded(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (7 * x.flatten(1)).softmax(1).bfloat16()
+
+    with pytest.raises(ModelError, match="rounding of bfloat16"):
+        hf.SmoothedClassifier(Rounded(), 0.3, outputs=outputs).certify(X, n=500)
+
+
+@pytest.mark.parametrize("classes", [2, 1_000])
+def test_rows_that_know_each_other_are_noticed_however_many_classes_there_are(classes: int) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(36, track_running_stats=False), nn.Linear(36, classes))
+    for precision in ("float32", "bfloat16"):
+        with pytest.raises(ModelError, match="with the other rows of the batch"):
+            hf.SmoothedClassifier(net, 0.3, precision=precision).certify(X, n=500)

@@ -78,6 +78,16 @@ def afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
     return forward
 
 
+def versions_of(compiled: Callable[[Tensor], Tensor]) -> int:
+    """How many times a compiled function has been compiled so far, for what differed from call to call; 0 if unknown."""
+    try:
+        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
+
+        return len(entries(compiled._torchdynamo_orig_callable.__code__))  # type: ignore[attr-defined]
+    except (AttributeError, ImportError):
+        return 0
+
+
 @contextmanager
 def quiet_compiler() -> Iterator[None]:
     """Within it the compiler keeps to itself which candidates it times, which fail, and what is deprecated."""

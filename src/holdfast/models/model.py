@@ -70,6 +70,10 @@ class Model(ABC):
     def probabilities(self, batch: Tensor) -> Tensor:
         """Class probabilities of each row; only while :meth:`prepared`."""
 
+    def asking(self, size: torch.Size) -> Callable[[Tensor], Tensor]:  # noqa: ARG002
+        """Its :meth:`probabilities` of batches of one size, by the same means whatever others do to the model meanwhile."""
+        return self.probabilities
+
     @property
     def work(self) -> float | None:
         """Floating-point operations for one row, where they are known."""
@@ -79,8 +83,8 @@ class Model(ABC):
         """A few rows and the answers to them; None if it was never asked any."""
         return None
 
-    def answers(self, rows: Tensor) -> Tensor:
-        """Probabilities of a few rows, by itself: nothing has to be prepared, and nothing is compiled."""
+    def scores(self, rows: Tensor) -> Tensor:
+        """Class scores of a few rows, by itself: nothing has to be prepared, and nothing is compiled."""
         with self.prepared():
             return self.probabilities(rows.to(self.device))
 

@@ -1,28 +1,49 @@
-"""A few rows with a model's answers to them: whether a copy elsewhere is the same model."""
+"""A few rows with a model's answers to them: whether other kernels, or a copy elsewhere, are the same model."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+
+def apart(scores: Tensor, reference: Tensor) -> Tensor:
+    """How far rows of class scores are from a reference's, next to how far the reference's are from having no preference.
+
+    Adding a number to all scores of a row changes no answer, and counts as nothing. What is left is compared with its own
+    size in all rows, so that neither the number of classes nor how sure the model is plays a role.
+    """
+    theirs, ours = (each.double() - each.double().mean(1, keepdim=True) for each in (scores, reference))
+    size = ours.square().sum(1).mean().sqrt()
+    off = (theirs - ours).norm(dim=1)
+    return torch.where(off > 0, off / size, off)
 
 
 @dataclass(frozen=True, eq=False)
 class SpotCheck:
-    """Rows, the probabilities they were given, and how far others may be off on average over the rows.
-
-    Two rows of probabilities are as far apart as the most they give differently to any set of classes (their total
-    variation), whatever the number of classes.
-    """
+    """Rows, the class scores they should get, and how far others may be off: on average over the rows, and at most."""
 
     rows: Tensor
-    answers: Tensor
-    tolerance: float
+    scores: Tensor
+    typical: float
+    most: float
 
-    def difference(self, answers: Tensor) -> float:
-        """How far other answers to the rows are off on average, from 0 to 1."""
-        if answers.shape != self.answers.shape:
+    def difference(self, scores: Tensor) -> float:
+        """How far other scores of the rows are off on average."""
+        if scores.shape != self.scores.shape:
             return float("inf")
-        return float((answers.to(self.answers.device) - self.answers).abs().sum(1).mean()) / 2
+        return float(apart(scores.to(self.scores.device), self.scores).mean())
 
-    def passes(self, answers: Tensor) -> bool:
-        """Whether other answers to the rows are near enough; NaN is not."""
-        return self.difference(answers) <= self.tolerance
+    def passes(self, scores: Tensor) -> bool:
+        """Whether other scores of the rows are near enough; NaN is not."""
+        if not self.difference(scores) <= self.typical:
+            return False
+        return float(apart(scores.to(self.scores.device), self.scores).max()) <= self.most
+
+    @property
+    def telling(self) -> bool:
+        """Whether the scores change from row to row: a constant is got right by anything."""
+        return not torch.equal(self.scores, self.scores[:1].expand_as(self.scores))
+
+    def cpu(self) -> "SpotCheck":
+        """The same, to be sent elsewhere."""
+        return SpotCheck(self.rows.cpu(), self.scores.cpu(), self.typical, self.most)

@@ -3,28 +3,28 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
-from holdfast.models.compiler import quiet_compiler
+from holdfast.models.compiler import quiet_compiler, versions_of
 from holdfast.models.evaluation import evaluating
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
-from holdfast.models.spot_check import SpotCheck
+from holdfast.models.spot_check import SpotCheck, apart
 from holdfast.models.steadiness import Writes, keeps_notes
 from holdfast.models.work import operations_per_copy
 from holdfast.models.working import WorkingCopy, copy_weights, weights_of
 
 Outputs = Literal["logits", "probabilities"]
-_SAME = 1e-2
-_NEAR = 0.1
-_NEAR_FLOAT32 = 1e-3
-"""How far answers of other kernels may be off. A 1,000-class network rounded to bfloat16 is off by .025, unrelated ones by .8."""
+_EXACT = 1e-3, 1e-2
+_ROUNDED = 3e-2, 2e-1
+_ROUGHEST = 3e-1, 1.0
+"""How far class scores may be off, on average and at most: of float32, of what is rounded, and in any case."""
 _COMPARED = 64
 _TRIED = 4
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
@@ -74,7 +74,8 @@ class TorchModel(Model):
         self._skeleton: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
-        self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor]], None] = {}
+        # What was compiled, for batches of what size, and whether it was compared on rows that could tell.
+        self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor] | None], bool] = {}
         self._reentrant = True
         self._work: float | None = None
         self._tried: Tensor | None = None
@@ -125,16 +126,29 @@ class TorchModel(Model):
         """Some of the rows that it was last tried on."""
         if self._tried is None:
             return None
-        return SpotCheck(self._tried, self.answers(self._tried).cpu(), self._near)
-
-    @property
-    def _near(self) -> float:
-        return _NEAR_FLOAT32 if self._precision.name == "float32" else _NEAR
-
-    def answers(self, rows: Tensor) -> Tensor:
-        """Uncompiled."""
         with self.prepared():
-            return self._answer(self._eager(), rows.to(self._device))
+            return self._check(self._tried.to(self._device)).cpu()
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """What the module says of a few rows, uncompiled."""
+        with self.prepared():
+            return self._scores(self._eager(), rows.to(self._device))
+
+    def _check(self, rows: Tensor) -> SpotCheck:
+        """For other ways to run the module: they may be off by a few times what rounding to the precision does to it."""
+        rounded = self._scores(self._net, rows)
+        exact, (typical, most) = rounded, _EXACT if self._precision.name == "float32" else _ROUNDED
+        if self._precision.low is not None:
+            try:
+                exact = self._scores(self._net, rows, low=False)
+            except ModelError:  # its own weights are of a low precision
+                pass
+            else:
+                off = apart(rounded, exact)
+                typical = min(3 * float(off.mean()) + _EXACT[0], _ROUGHEST[0])
+                most = min(4 * float(off.max()) + _EXACT[1], _ROUGHEST[1])
+        # The surest answers may turn over where two classes are equal.
+        return SpotCheck(rows, exact, typical, most if self._softmax else float("inf"))
 
     def look(self) -> bytes | None:
         """Look at the module again; what is returned changes with anything but weights, and is None if that cannot be told."""
@@ -216,10 +230,10 @@ class TorchModel(Model):
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
         with evaluating(self._net), self._precision.rules():
-            # Copies are out of everybody's reach; the user's own module is not.
-            before = Writes(self._net) if self._plain else None
+            # Copies are out of everybody's reach; the user's own module is not, and may have to run in their place.
+            before = Writes(self._net) if self._precision.low is None or self._eager() is self._net else None
             yield
-            if before is not None and before.more:
+            if before is not None and self._eager() is self._net and before.more:
                 raise ModelError(
                     f"the weights or buffers of the model {self.name} were written to while it was sampled, so that noisy "
                     f"copies were not answered by one classifier; nothing was certified. Train and certify one after "
@@ -228,27 +242,31 @@ class TorchModel(Model):
 
     def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
         """Compile for batches of this size, if that is asked for and was not done yet, and try what was compiled on one."""
-        if not self._compile or (size, self._working.compiled_yet) in self._warm:
+        if not self._compile or self._warm.get((size, self._working.compiled_yet)):
             return
         batch = draw()
+        # Kernels may go wrong in some places only.
+        some = torch.linspace(0, len(batch) - 1, min(len(batch), _COMPARED), device=batch.device).round().long()
+        check = self._check(batch[some])
         try:
             with quiet_compiler():
                 forward = self._working.compiled()
-                # Kernels may go wrong in some places only.
-                some = torch.linspace(0, len(batch) - 1, min(len(batch), _COMPARED), device=batch.device).round().long()
-                found = self._answer(forward, batch)[some]
-                check = SpotCheck(batch[some], self._answer(self._eager(), batch[some]), self._near)
+                found = self._scores(forward, batch)[some]
+                versions = versions_of(forward)
+                self._scores(forward, batch)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
-        if check.passes(found):
-            # What was compiled before the module changed is not kept.
-            self._warm = {known: None for known in self._warm if known[1] is forward}
-            self._warm[size, forward] = None
+        if not check.passes(found):
+            self._give_up(f"compiled, its class scores are off by {check.difference(found):.2g} of their size")
+        elif versions_of(forward) != versions:
+            self._give_up("it changes while it runs, and would be compiled anew every time")
         else:
-            self._give_up(f"compiled, its probabilities are off by {check.difference(found):.2g} on average")
+            # What was compiled before the module changed is not kept.
+            self._warm = {known: told for known, told in self._warm.items() if known[1] is forward}
+            self._warm[size, forward] = check.telling
 
     def _give_up(self, reason: str) -> None:
         self._compile = self._asked = False
@@ -261,12 +279,24 @@ class TorchModel(Model):
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """Softmax of the logits, or the probabilities as they are, in float32."""
-        return self._answer(self._working.compiled() if self._compile else self._eager(), batch)
+        return self.asking(batch.shape)(batch)
 
-    def _answer(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
+    def asking(self, size: torch.Size) -> Callable[[Tensor], Tensor]:
+        """Compiled only if what was compiled has been compared with the module on batches of this size."""
+        forward: Callable[[Tensor], Tensor] = self._eager()
+        if self._compile and (size, self._working.compiled_yet) in self._warm:
+            forward = self._working.compiled()
+
+        def ask(batch: Tensor) -> Tensor:
+            scores = self._scores(forward, batch)
+            return scores.softmax(1) if self._softmax else scores
+
+        return ask
+
+    def _scores(self, forward: Callable[[Tensor], Tensor], batch: Tensor, *, low: bool = True) -> Tensor:
         with torch.inference_mode():
             try:
-                with self._precision.autocast(self._device):
+                with self._precision.autocast(self._device) if low else nullcontext():
                     answer = forward(batch)
             except torch.OutOfMemoryError:
                 raise
@@ -276,7 +306,7 @@ class TorchModel(Model):
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}"
                 ) from error
             # A module may keep its answer's memory and write to it again while it is being counted.
-            return answer.float().softmax(1) if self._softmax else answer.to(torch.float32, copy=True)
+            return answer.to(torch.float32, copy=True)
 
     @property
     def _plain(self) -> bool:
@@ -293,13 +323,15 @@ class TorchModel(Model):
             if wrong:
                 return wrong
             before = Writes(self._eager())
-            self._reentrant = not keeps_notes(self._eager(), lambda: self._answer(self._eager(), batch))
+            self._reentrant = not keeps_notes(self._eager(), lambda: self._scores(self._eager(), batch.clone()))
             if before.more:
                 return (
                     "it writes to its own parameters or buffers while it runs, so noisy copies would not be answered by "
                     "one classifier; switch off what it records"
                 )
             self._working.settle(batch)
+            if self._eager() is not self._net and not self._check(batch).passes(self._scores(self._eager(), batch)):
+                self._working.stand_back()
             self._tried = batch[:_TRIED].cpu()
             return ""
 
@@ -324,6 +356,12 @@ class TorchModel(Model):
         if not bool(torch.isfinite(answer).all()):
             return "expected finite class scores, got NaN or infinity"
         sums_to_one = bool(((answer.float().sum(1) - 1).abs() <= TOLERANCE).all()) and bool((answer >= 0).all())
+        if (
+            not sums_to_one
+            and answer.dtype == torch.bfloat16
+            and bool(((answer.float().sum(1) - 1).abs() <= 0.004).all())
+        ):
+            return "its rows are probabilities but for the rounding of bfloat16; compute the softmax in float32, or return logits"
         if self._softmax and sums_to_one:
             return (
                 "its rows are nonnegative and sum to one, so they are probabilities, not logits: "
@@ -338,17 +376,25 @@ class TorchModel(Model):
         return self._company(batch)
 
     def _company(self, batch: Tensor) -> str:
-        """Ask again with half of the rows in other places and among others; a row's answer must not change."""
+        """Ask again with half of the rows in other places and among others; a row's answer must not change.
+
+        In float32 if the module can be asked so: rounding would hide it.
+        """
         rows, strangers = batch.chunk(2)
         half = len(rows) // 2
-        first = self._answer(self._eager(), rows)[:half]
-        again = self._answer(self._eager(), torch.cat((strangers[half:], rows[:half].flip(0))))[-half:].flip(0)
-        change = float((first - again).abs().max())
-        if change <= _SAME:
+        low, allowed = False, (_ROUNDED if self._precision.tensor_float else _EXACT)[0]
+        try:
+            first = self._scores(self._net, rows, low=False)[:half]
+        except ModelError:
+            low, allowed = True, _ROUNDED[0]
+            first = self._scores(self._net, rows)[:half]
+        mixed = torch.cat((strangers[half:], rows[:half].flip(0)))
+        change = float(apart(self._scores(self._net, mixed, low=low)[-half:].flip(0), first).max())
+        if change <= allowed:
             return ""
         return (
-            f"the answer to one row changes by {change:.2g} with the other rows of the batch (or from call to call), so noisy copies "
-            f"would not be independent samples; give batch normalisation running statistics, and take randomness out"
+            f"the answer to one row changes by {change:.2g} of its size with the other rows of the batch (or from call to call), so "
+            f"noisy copies would not be independent samples; give batch normalisation running statistics, and take randomness out"
         )
 
 

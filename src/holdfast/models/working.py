@@ -29,7 +29,12 @@ class WorkingCopy:
         self._own: list[Tensor] = []
         self._compiled: Callable[[Tensor], Tensor] | None = None
         self._skeleton: bytes | None = None
+        self._as_it_is = False
         self.cast = cast
+
+    def stand_back(self) -> None:
+        """Run the module itself from now on: its copy does not answer as it does."""
+        self._as_it_is, self.cast, self._copy, self._compiled = True, False, None, None
 
     def refresh(self, skeleton: bytes | None) -> None:
         """Take over what the user's module is now: all of its weights, and a new copy if its skeleton is another one.
@@ -86,6 +91,8 @@ class WorkingCopy:
         return self._compiled
 
     def _made(self) -> nn.Module:
+        if self._as_it_is:
+            return self._net
         try:
             made = copy.deepcopy(self._net)
         except Exception:  # foreign code: whatever stops a copy, the module itself still runs

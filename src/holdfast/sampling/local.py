@@ -129,14 +129,15 @@ class LocalEngine(Engine):
         # Selection and estimation in one pass are for one worker: it alone knows the classes in time.
         models = models[: 1 if new_tally is AnswerTally else copies.shares]
         stop = Event()
+        size = torch.Size((self.batch, *copies.shape))
 
-        def work(share: int, model: Model) -> T:
+        def work(share: int, model: Model, ask: Callable[[torch.Tensor], torch.Tensor]) -> T:
             tally = new_tally(tasks, model.device)
             with beside(model.device) as counting:
                 for batch in copies.batches(share, len(models), model.device):
                     if stop.is_set():
                         break
-                    probabilities = model.probabilities(batch.copies)
+                    probabilities = ask(batch.copies)
                     with counting(probabilities, batch.slots):
                         tally.add(probabilities, batch.slots)
                     on_copies(batch.count)
@@ -150,8 +151,8 @@ class LocalEngine(Engine):
                 stack.enter_context(model.prepared())
             if len(models) == 1 and not on_cpu:
                 # In the caller's thread: cuDNN's choice of kernels is remembered thread by thread, and takes long.
-                self._warm(self.model, copies.shape)
-                tally, others = work(0, self.model), []
+                self._warm(self.model, copies)
+                tally, others = work(0, self.model, self.model.asking(size)), []
             else:
                 pool = stack.enter_context(_pool(len(models), threads))
                 stack.callback(stop.set)
@@ -159,21 +160,25 @@ class LocalEngine(Engine):
                     if not on_cpu:
                         # Its weights may be on their way in a stream of the caller's.
                         torch.cuda.synchronize(model.device)
-                    pool.submit(self._warm, model, copies.shape).result()
-                running = [pool.submit(work, share, model) for share, model in enumerate(models)]
+                    pool.submit(self._warm, model, copies).result()
+                asks = {model: model.asking(size) for model in dict.fromkeys(models)}
+                running = [pool.submit(work, share, model, asks[model]) for share, model in enumerate(models)]
                 tally, *others = [each.result() for each in running]
         for other in others:
             tally.merge(other)
         tally.check(self.model.name)
         return tally
 
-    def _warm(self, model: Model, shape: torch.Size) -> None:
+    def _warm(self, model: Model, copies: Copies) -> None:
         def draw() -> torch.Tensor:
+            """Noisy copies like those to come, but others."""
             chance = torch.Generator(model.device).manual_seed(0)
-            rows = torch.rand(self.batch, *shape, device=model.device, generator=chance)
-            return rows.to(memory_format=torch.channels_last) if len(shape) == 3 and rows.is_cuda else rows
+            noise = torch.randn(self.batch, *copies.shape, device=model.device, generator=chance)
+            inputs = torch.stack([task.x for task in copies.tasks[: self.batch]]).to(model.device)
+            rows = inputs[torch.arange(self.batch, device=model.device) % len(inputs)] + self.noise.sigma * noise
+            return rows.to(memory_format=torch.channels_last) if rows.ndim == 4 and rows.is_cuda else rows
 
-        model.warm(torch.Size((self.batch, *shape)), draw)
+        model.warm(torch.Size((self.batch, *copies.shape)), draw)
 
 
 @contextmanager

@@ -70,15 +70,15 @@ class Worker:
         if self._check is None:
             return None
         try:
-            answers = model.answers(self._check.rows)
+            scores = model.scores(self._check.rows)
         except HoldfastError as error:
             return Refusal(error)
-        if self._check.passes(answers):
+        if self._check.passes(scores):
             return None
         return Refusal(
             ClusterError(
-                f"the model {model.name} answers otherwise on a worker than here (probabilities are off by "
-                f"{self._check.difference(answers):.2g} on average): its classes were changed in this session, or are there "
+                f"the model {model.name} answers otherwise on a worker than here (class scores are off by "
+                f"{self._check.difference(scores):.2g} of their size): its classes were changed in this session, or are there "
                 f"in another version; put changes into the files that workers load, and begin anew"
             )
         )
