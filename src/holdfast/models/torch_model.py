@@ -145,8 +145,9 @@ class TorchModel(Model):
                 pass
             else:
                 off = apart(rounded, exact)
-                typical = min(3 * float(off.mean()) + _EXACT[0], _ROUGHEST[0])
-                most = min(4 * float(off.max()) + _EXACT[1], _ROUGHEST[1])
+                # Compiled, a network is rounded in other places: an untrained ResNet-110 on a CPU was off seven times as far.
+                typical = min(10 * float(off.mean()) + _EXACT[0], _ROUGHEST[0])
+                most = min(10 * float(off.max()) + _EXACT[1], _ROUGHEST[1])
         # The surest answers may turn over where two classes are equal.
         return SpotCheck(rows, exact, typical, most if self._softmax else float("inf"))
 
