@@ -400,7 +400,10 @@ class SmoothedClassifier:
         seed: int | None = None,
         progress: bool | None = None,
     ) -> Iterator[Certificate]:
-        """Certificates one after the other, as they are finished; ``indices`` key the noise of each input."""
+        """Certificates one after the other, as they are finished; ``indices`` key the noise of each input.
+
+        They are about the module as it is meanwhile: leave it alone until the last has come.
+        """
         return self._stream(xs, indices, settings, seed=seed, batch=None, progress=progress)
 
     def _stream(
