@@ -380,6 +380,27 @@ def test_probabilities_rounded_to_bfloat16_are_refused(outputs: str) -> None:
         hf.SmoothedClassifier(Rounded(), 0.3, outputs=outputs).certify(X, n=500)
 
 
+@pytest.mark.parametrize("fill", [-1e3, -1e9])
+def test_masked_classes_hide_nothing(monkeypatch: pytest.MonkeyPatch, fill: float) -> None:
+    class Masked(nn.Module):
+        def __init__(self, first: nn.Module) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = nn.Sequential(nn.Flatten(), first, nn.Linear(36, 6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            live = 3 * self.net(x)
+            return torch.cat((live, torch.full_like(live, fill)), 1)
+
+    with pytest.raises(ModelError, match="with the other rows of the batch"):
+        hf.SmoothedClassifier(Masked(nn.BatchNorm1d(36, track_running_stats=False)), 0.3).certify(X, n=500)
+    reversed_classes = torch.tensor([5, 4, 3, 2, 1, 0, *range(6, 12)])
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: forward(batch)[:, reversed_classes])
+    for precision in ("float32", "bfloat16"):
+        with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+            hf.SmoothedClassifier(Masked(nn.Identity()), 0.3, compile=True, precision=precision).certify(X, n=500)
+
+
 @pytest.mark.parametrize("classes", [2, 1_000])
 def test_rows_that_know_each_other_are_noticed_however_many_classes_there_are(classes: int) -> None:
     torch.manual_seed(0)

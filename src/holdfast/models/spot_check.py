@@ -18,14 +18,27 @@ def apart(scores: Tensor, reference: Tensor) -> Tensor:
     return torch.where(off > 0, off / size, off)
 
 
+def turned(logits: Tensor, reference: Tensor) -> Tensor:
+    """The most that the probabilities of rows give differently to any set of classes.
+
+    Scores that are out of the question, such as those of classes that are masked, may be so large that :func:`apart` sees
+    nothing else.
+    """
+    return (logits.double().softmax(1) - reference.double().softmax(1)).abs().sum(1) / 2
+
+
 @dataclass(frozen=True, eq=False)
 class SpotCheck:
-    """Rows, the class scores they should get, and how far others may be off: on average over the rows, and at most."""
+    """Rows, the class scores they should get, and how far others may be off: on average over the rows, and at most.
+
+    If scores are logits, ``answers`` says how far their probabilities may be off on average.
+    """
 
     rows: Tensor
     scores: Tensor
     typical: float
     most: float
+    answers: float | None = None
 
     def difference(self, scores: Tensor) -> float:
         """How far other scores of the rows are off on average."""
@@ -37,7 +50,10 @@ class SpotCheck:
         """Whether other scores of the rows are near enough; NaN is not."""
         if not self.difference(scores) <= self.typical:
             return False
-        return float(apart(scores.to(self.scores.device), self.scores).max()) <= self.most
+        here = scores.to(self.scores.device)
+        if self.answers is not None and not float(turned(here, self.scores).mean()) <= self.answers:
+            return False
+        return float(apart(here, self.scores).max()) <= self.most
 
     @property
     def telling(self) -> bool:
@@ -46,4 +62,4 @@ class SpotCheck:
 
     def cpu(self) -> "SpotCheck":
         """The same, to be sent elsewhere."""
-        return SpotCheck(self.rows.cpu(), self.scores.cpu(), self.typical, self.most)
+        return SpotCheck(self.rows.cpu(), self.scores.cpu(), self.typical, self.most, self.answers)
