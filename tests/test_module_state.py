@@ -408,3 +408,15 @@ def test_rows_that_know_each_other_are_noticed_however_many_classes_there_are(cl
     for precision in ("float32", "bfloat16"):
         with pytest.raises(ModelError, match="with the other rows of the batch"):
             hf.SmoothedClassifier(net, 0.3, precision=precision).certify(X, n=500)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_module_that_keeps_notes_is_asked_by_one_of_the_users_threads_at_a_time(precision: str) -> None:
+    net = Notes(small_net())
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision=precision)
+    other = hf.SmoothedClassifier(net, 0.3, precision=precision)
+    asked = [(each, x, k) for k, x in enumerate(images(4)) for each in (smoothed, other)]
+    alone = [each.certify(x, n=300, seed=k).evidence for each, x, k in asked]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda one: one[0].certify(one[1], n=300, seed=one[2]).evidence, asked))
+    assert found == alone

@@ -3,9 +3,10 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import RLock
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,15 @@ _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 
 
 _warming = RLock()
+_turns: "WeakKeyDictionary[nn.Module, RLock]" = WeakKeyDictionary()
+_handing_out = RLock()
+
+
+def _turn_of(net: nn.Module) -> AbstractContextManager[object]:
+    """Held by who asks a module that only one may ask at a time, whichever classifier it is asked through."""
+    with _handing_out:
+        turn: AbstractContextManager[object] = _turns.setdefault(net, RLock())
+        return turn
 
 
 class TorchModel(Model):
@@ -241,7 +251,8 @@ class TorchModel(Model):
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Evaluation mode and the precision's rules; then every flag as it was."""
-        with evaluating(self._net), self._precision.rules():
+        turn = nullcontext() if self._reentrant else _turn_of(self._net)
+        with turn, evaluating(self._net), self._precision.rules():
             # Copies are out of everybody's reach; the user's own module is not, and may have to run in their place.
             before = Writes(self._net) if self._precision.low is None or self._eager() is self._net else None
             yield
@@ -334,7 +345,7 @@ class TorchModel(Model):
 
     def complaint(self, batch: Tensor) -> str:
         """Run the module a few times and say what is wrong with its answers, if anything."""
-        with evaluating(self._net), self._precision.rules():
+        with _turn_of(self._net), evaluating(self._net), self._precision.rules():
             wrong = self._complaint(batch)
             if wrong:
                 return wrong
