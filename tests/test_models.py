@@ -22,8 +22,7 @@ from holdfast.models.compiler import options_for, quiet_compiler
 from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
-from holdfast.models.spot_check import SpotCheck
-from holdfast.models.working import WorkingCopy
+from holdfast.models.working import Manner, WorkingCopy
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sampling.batching import default_batch, reused_batch
@@ -345,36 +344,6 @@ def test_a_compiled_network_is_certified_alike_and_says_so() -> None:
     assert compiled.score.lower(RADII) == pytest.approx(plain.score.lower(RADII), abs=1e-3)
 
 
-def one_row(scores: Tensor) -> Tensor:
-    return torch.cat((scores[:-1], scores[:1] + scores[-1:].flip(1)))
-
-
-FAULTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "other classes": lambda scores: scores.flip(1),
-    "less sure": lambda scores: 0.8 * scores,
-    "the last row": one_row,
-    "a constant": lambda scores: scores.mean(0, keepdim=True).expand_as(scores),
-}
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("classes", [2, 10, 1_000])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_network_that_answers_otherwise_when_compiled_runs_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, fault: str, classes: int, precision: str
-) -> None:
-    torch.manual_seed(0)
-    # Dead where inputs are small, sure of itself where they are not.
-    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, classes))
-    with torch.no_grad():
-        net[1].bias.sub_(20.0)  # type: ignore[operator]
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: FAULTS[fault](forward(batch)))
-    smoothed = hf.SmoothedClassifier(net, 30.0, compile=True, precision=precision, inputs="any")
-    with pytest.warns(RuntimeWarning, match="runs uncompiled.*off by"):
-        cert = smoothed.certify(100 * torch.rand(3, 2, 2), n=200)
-    assert not cert.provenance.compiled
-
-
 @pytest.mark.slow
 def test_a_network_that_is_compiled_anew_at_every_call_runs_as_it_is() -> None:
     class Counting(nn.Module):
@@ -391,51 +360,6 @@ def test_a_network_that_is_compiled_anew_at_every_call_runs_as_it_is() -> None:
     with pytest.warns(RuntimeWarning, match="runs uncompiled.*compiled anew"):
         cert = hf.SmoothedClassifier(Counting(), 0.3, compile=True).certify(images(1)[0], n=200)
     assert not cert.provenance.compiled
-
-
-def test_what_was_compiled_is_not_asked_before_it_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: 0 * forward(batch))
-    model = TorchModel(small_net(), compiled=True)
-    rows = torch.rand(8, 1, 6, 6)
-    with model.prepared():
-        ask = model.asking(rows.shape)
-        model._working.compiled()  # as another thread may, meanwhile
-        assert not torch.allclose(ask(rows), torch.full((8, 4), 0.25))
-        assert not torch.allclose(model.probabilities(rows), torch.full((8, 4), 0.25))
-
-
-def test_a_constant_answer_compares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: forward(-batch))
-    last = nn.Linear(12, 3)
-    with torch.no_grad():
-        last.weight.zero_()
-    smoothed = hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), last), 0.3, compile=True)
-    smoothed.certify(torch.rand(3, 2, 2), n=200)
-    nn.init.normal_(last.weight)
-    with pytest.warns(RuntimeWarning, match="runs uncompiled.*off by"):
-        smoothed.certify(torch.rand(3, 2, 2), n=200)
-
-
-@pytest.mark.parametrize("classes", [2, 10, 1_000])
-@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_scores_are_compared_with_their_own_size_whatever_the_number_of_classes(classes: int, size: float) -> None:
-    torch.manual_seed(0)
-    scores = size * torch.randn(8, classes)
-    check = SpotCheck(torch.zeros(8, 1), scores, 0.05, 0.2)
-    assert check.telling
-    assert check.difference(scores + 7.0 * size) == pytest.approx(0, abs=1e-5)
-    assert check.difference(1.02 * scores) == pytest.approx(0.02, rel=0.3)
-    assert check.passes(1.02 * scores)
-    assert not check.passes(1.1 * scores)
-    one_row = scores.clone()
-    one_row[3] = scores[4]
-    assert not check.passes(one_row)
-    assert not check.passes(torch.full_like(scores, torch.nan))
-    assert not check.passes(scores[:, :-1])
-    constant = SpotCheck(torch.zeros(8, 1), torch.zeros(8, classes), 0.05, 0.2)
-    assert not constant.telling
-    assert constant.passes(torch.zeros(8, classes))
-    assert not constant.passes(scores)
 
 
 DESCRIPTIONS = {
@@ -644,7 +568,7 @@ def test_a_working_copy_with_a_folded_first_layer_answers_alike_and_follows_the_
     device = torch.device("cpu")
     low = precision_named("bfloat16", device)
     rows = torch.rand(4, 3, 20, 20)
-    working = WorkingCopy(net, low, cast=True)
+    working = WorkingCopy(net, low, Manner.CAST)
     for _ in range(2):
         working.refresh(skeleton_of(net))
         assert isinstance(working.eager()[0], FoldedConv2d)  # type: ignore[index]

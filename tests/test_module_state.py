@@ -24,7 +24,7 @@ from holdfast.models import TorchModel
 from holdfast.models.evaluation import evaluating
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
-from holdfast.models.working import WorkingCopy
+from holdfast.models.working import Manner, WorkingCopy
 from networks import images, small_net
 
 CPU = torch.device("cpu")
@@ -272,7 +272,7 @@ def test_an_interrupted_trial_of_casting_changes_nothing(monkeypatch: Any) -> No
     monkeypatch.setattr(torch, "equal", interrupted)
     with pytest.raises(KeyboardInterrupt):
         working.settle(torch.rand(8, 1, 6, 6))
-    assert not working.cast
+    assert working.manner is Manner.COPIED
     assert next(working.eager().parameters()).dtype == torch.float32
 
 
@@ -420,3 +420,18 @@ def test_a_module_that_keeps_notes_is_asked_by_one_of_the_users_threads_at_a_tim
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda one: one[0].certify(one[1], n=300, seed=one[2]).evidence, asked))
     assert found == alone
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.parametrize("frozen", [False, True])
+def test_torchscript_is_certified_at_any_precision_and_left_alone(frozen: bool) -> None:
+    net = small_net()
+    script = torch.jit.script(net)
+    script = torch.jit.freeze(script.eval()) if frozen else script.train()
+    for precision in ("float32", "bfloat16"):
+        found = hf.SmoothedClassifier(script, 0.3, precision=precision).certify(X, n=500, seed=1)
+        meant = hf.SmoothedClassifier(net, 0.3, precision=precision).certify(X, n=500, seed=1)
+        assert found.score.lower(0.1) == pytest.approx(meant.score.lower(0.1), abs=5e-3)
+    if not frozen:
+        assert all(each.requires_grad and each.dtype == torch.float32 for each in script.parameters())
+        assert all(module.training for module in script.modules())

@@ -24,7 +24,7 @@ _held: dict[int, _Held] = {}
 def evaluating(net: nn.Module) -> Iterator[None]:
     """Evaluation mode; each submodule's flag is put back when the last who needs that submodule is done."""
     with _lock:
-        mine = [module for module in net.modules() if module.training or id(module) in _held]
+        mine = [module for module in net.modules() if getattr(module, "training", False) or id(module) in _held]
         for module in mine:
             module.training = False
             _held.setdefault(id(module), _Held(module)).users += 1

@@ -84,7 +84,7 @@ class Model(ABC):
         return None
 
     def scores(self, rows: Tensor) -> Tensor:
-        """Class scores of a few rows, by itself: nothing has to be prepared, and nothing is compiled."""
+        """What :meth:`spot_check` compares: probabilities, or what they are made of. Nothing has to be prepared, or is compiled."""
         with self.prepared():
             return self.probabilities(rows.to(self.device))
 

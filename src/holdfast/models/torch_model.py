@@ -17,21 +17,16 @@ from holdfast.models.evaluation import evaluating
 from holdfast.models.model import TOLERANCE, Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
-from holdfast.models.spot_check import SpotCheck, apart, turned
+from holdfast.models.spot_check import EXACT, ROUNDED, SpotCheck, apart, spot_check, turned
 from holdfast.models.steadiness import Writes, keeps_notes
 from holdfast.models.work import operations_per_copy
 from holdfast.models.working import WorkingCopy, copy_weights, weights_of
 
 Outputs = Literal["logits", "probabilities"]
-_EXACT = 1e-3, 1e-2
-_ROUNDED = 3e-2, 2e-1
-_ROUGHEST = 3e-1, 1.0
-"""How far class scores may be off, on average and at most: of float32, of what is rounded, and in any case."""
-_ROUGH = 0.1
-"""How far the probabilities of what is rounded may be off on average; a 1,000-class network in bfloat16 is off by .025."""
 _CHANGE = 1e-2
 _COMPARED = 64
 _TRIED = 4
+_TRIES = 4
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 """Operations per input from which the half minute or more of compiling is worth it."""
 
@@ -152,25 +147,17 @@ class TorchModel(Model):
             return self._scores(self._eager(), rows.to(self._device))
 
     def _check(self, rows: Tensor) -> SpotCheck:
-        """For other ways to run the module: they may be off by a few times what rounding to the precision does to it."""
-        rounded = self._scores(self._net, rows)
-        inexact = self._precision.name != "float32" or any(
+        """What other ways to run the module are compared with."""
+        scores = self._scores(self._net, rows)
+        rounded = self._precision.name != "float32" or any(
             each.dtype in (torch.bfloat16, torch.float16) for each in weights_of(self._net)
         )
-        exact, (typical, most), answers = rounded, _ROUNDED if inexact else _EXACT, _ROUGH if inexact else _EXACT[0]
+        exact = None
         if self._precision.low is not None:
             # Its own weights may be of a low precision, and there may be no room.
             with suppress(ModelError, torch.OutOfMemoryError):
                 exact = self._scores(self._net, rows, low=False)
-            if not torch.equal(rounded, exact):
-                off = apart(rounded, exact)
-                # Compiled, a network is rounded in other places: an untrained ResNet-110 on a CPU was off seven times as far.
-                typical = min(10 * float(off.mean()) + _EXACT[0], _ROUGHEST[0])
-                most = min(10 * float(off.max()) + _EXACT[1], _ROUGHEST[1])
-        if not self._softmax:
-            # The surest answers may turn over where two classes are equal.
-            return SpotCheck(rows, exact, typical, float("inf"))
-        return SpotCheck(rows, exact, typical, most, answers)
+        return spot_check(rows, scores, exact, rounded=rounded, logits=self._softmax)
 
     def look(self) -> bytes | None:
         """Look at the module again; what is returned changes with anything but weights, and is None if that cannot be told."""
@@ -217,7 +204,7 @@ class TorchModel(Model):
         skeleton = self._skeleton
         if skeleton is None or skeleton != self._spread or any(each._compile != self._compile for each in self._others):
             devices = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
-            self._others = [self.moved(device) for device in devices if device != self._device]
+            self._others = [self._compared(self.moved(device)) for device in devices if device != self._device]
             self._spread = skeleton
         for other in self._others:
             copy_weights(weights_of(self._net), weights_of(other._net))
@@ -225,11 +212,23 @@ class TorchModel(Model):
             other.refresh()
         return self._others
 
+    def _compared(self, other: "TorchModel") -> "TorchModel":
+        """A copy elsewhere, if it is one."""
+        check = self.spot_check()
+        fault = check and check.fault(other.scores(check.rows))
+        if fault:
+            raise ModelError(
+                f"the model {self.name} answers otherwise on {other.device} than on {self.device} ({fault}), so that noisy "
+                f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
+                f"use one GPU: device={str(self.device)!r}"
+            )
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         """What is copied to other processes: not what was compiled in this one."""
         return {
             **vars(self),
-            "_working": self._working.cast,
+            "_working": self._working.manner,
             "_warm": {},
             "_tried": None,
             "_others": [],
@@ -238,7 +237,7 @@ class TorchModel(Model):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._working = WorkingCopy(self._net, self._precision, cast=state["_working"])
+        self._working = WorkingCopy(self._net, self._precision, state["_working"])
 
     def compiled_batch(self, shape: torch.Size) -> int | None:
         """How many inputs of a shape it was last compiled for; None if it would have to be compiled first, or is not."""
@@ -275,24 +274,34 @@ class TorchModel(Model):
         check = self._check(batch[some])
         try:
             with quiet_compiler():
-                forward = self._working.compiled()
-                found = self._scores(forward, batch)[some]
-                self._scores(forward, batch)  # what is kept from the first call may be seen by the second
-                versions = versions_of(forward)
-                self._scores(forward, batch)
+                found, steady = self._compiled_answers(batch)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
             self._give_up(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
             return
-        if not check.passes(found):
-            self._give_up(f"compiled, its class scores are off by {check.difference(found):.2g} of their size")
-        elif versions_of(forward) != versions:
+        fault = check.fault(found[some])
+        if fault:
+            self._give_up(f"compiled, its {fault}")
+        elif not steady:
             self._give_up("it changes while it runs, and would be compiled anew every time")
         else:
+            forward = self._working.compiled()
             # What was compiled before the module changed is not kept.
             self._warm = {known: told for known, told in self._warm.items() if known[1] is forward}
             self._warm[size, forward] = check.telling
+
+    def _compiled_answers(self, batch: Tensor) -> tuple[Tensor, bool]:
+        """What the compiled module says, and whether it is compiled once and for all."""
+        forward = self._working.compiled()
+        found = self._scores(forward, batch)
+        # What is kept from the first call may be seen by the second; another thread's calls may come between.
+        for _ in range(_TRIES):
+            before = versions_of(forward)
+            self._scores(forward, batch)
+            if versions_of(forward) == before:
+                return found, True
+        return found, False
 
     def _give_up(self, reason: str) -> None:
         self._compile = self._asked = False
@@ -357,7 +366,7 @@ class TorchModel(Model):
                     "one classifier; switch off what it records"
                 )
             self._working.settle(batch)
-            if self._eager() is not self._net and not self._check(batch).passes(self._scores(self._eager(), batch)):
+            if self._eager() is not self._net and self._check(batch).fault(self._scores(self._eager(), batch)):
                 self._working.stand_back()
             self._tried = batch[:_TRIED].cpu()
             return ""
@@ -409,22 +418,23 @@ class TorchModel(Model):
         """
         rows, strangers = batch.chunk(2)
         half = len(rows) // 2
-        low, allowed = False, (_ROUNDED if self._precision.tensor_float else _EXACT)[0]
+        low, allowed = False, ROUNDED if self._precision.tensor_float else EXACT
         try:
             first = self._scores(self._net, rows, low=False)[:half]
         except (ModelError, torch.OutOfMemoryError):
-            low, allowed = True, _ROUNDED[0]
+            low, allowed = True, ROUNDED
             first = self._scores(self._net, rows)[:half]
         mixed = torch.cat((strangers[half:], rows[:half].flip(0)))
         again = self._scores(self._net, mixed, low=low)[-half:].flip(0)
         change = float(apart(again, first).max())
         answers = float(turned(again, first).max()) if self._softmax else 0.0
-        if change <= allowed and answers <= _CHANGE:
+        if change <= allowed.typical and answers <= _CHANGE:
             return ""
         change = max(change, answers)
         return (
             f"the answer to one row changes by {change:.2g} of its size with the other rows of the batch (or from call to call), so "
-            f"noisy copies would not be independent samples; give batch normalisation running statistics, and take randomness out"
+            f"noisy copies would not be independent samples; give batch normalisation running statistics, take randomness out, and "
+            f"quantise with fixed ranges, not dynamically"
         )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from enum import Enum
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,14 @@ from holdfast.models.skeleton import skeleton_of
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
+class Manner(Enum):
+    """How a module is run."""
+
+    ITSELF = "it is run itself"
+    COPIED = "a copy is run"
+    CAST = "a copy is run, with weights that were cast to a low precision"
+
+
 class WorkingCopy:
     """A copy of a module; it is equal to it whenever it was refreshed, and the user's own module is never changed.
 
@@ -22,19 +31,18 @@ class WorkingCopy:
     A module that cannot be copied is run as it is.
     """
 
-    def __init__(self, net: nn.Module, precision: Precision, *, cast: bool = False) -> None:
+    def __init__(self, net: nn.Module, precision: Precision, manner: Manner = Manner.COPIED) -> None:
         self._net = net
         self._precision = precision
         self._copy: nn.Module | None = None
         self._own: list[Tensor] = []
         self._compiled: Callable[[Tensor], Tensor] | None = None
         self._skeleton: bytes | None = None
-        self._as_it_is = False
-        self.cast = cast
+        self.manner = manner
 
     def stand_back(self) -> None:
-        """Run the module itself from now on: its copy does not answer as it does."""
-        self._as_it_is, self.cast, self._copy, self._compiled = True, False, None, None
+        """Run the module itself until its structure changes: its copy does not answer as it does."""
+        self.manner, self._copy, self._compiled = Manner.ITSELF, None, None
 
     def refresh(self, skeleton: bytes | None) -> None:
         """Take over what the user's module is now: all of its weights, and a new copy if its skeleton is another one.
@@ -42,8 +50,8 @@ class WorkingCopy:
         Weights are copied every time: there is no telling from outside whether they were written to.
         """
         if self._copy is None or skeleton is None or skeleton != self._skeleton:
-            # Another structure may compute otherwise with its weights.
-            self.cast = self.cast and self._copy is None
+            if self._copy is not None:
+                self.manner = Manner.COPIED  # another structure may compute otherwise with its weights
             # What is copied in inference mode could never be written to again.
             with torch.inference_mode(False):
                 self._copy, self._compiled = self._made(), None
@@ -54,17 +62,17 @@ class WorkingCopy:
 
     def settle(self, rows: Tensor) -> None:
         """Try on a few rows whether casting weights once changes nothing, and do so from now on if it does not."""
-        if self._precision.low is None or self.cast:
+        if self._precision.low is None or self.manner is Manner.CAST:
             return
         left_alone = self._answer(rows)
-        trial = WorkingCopy(self._net, self._precision, cast=True)
+        trial = WorkingCopy(self._net, self._precision, Manner.CAST)
         trial.refresh(self._skeleton)
         try:
             same = torch.equal(left_alone, trial._answer(rows))
         except Exception:  # the module computes with its weights in ways of its own
             return
         if same:
-            self.cast, self._copy, self._own, self._compiled = True, trial._copy, trial._own, None
+            self.manner, self._copy, self._own, self._compiled = Manner.CAST, trial._copy, trial._own, None
 
     def _answer(self, rows: Tensor) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(rows.device):
@@ -91,7 +99,7 @@ class WorkingCopy:
         return self._compiled
 
     def _made(self) -> nn.Module:
-        if self._as_it_is:
+        if self.manner is Manner.ITSELF:
             return self._net
         try:
             made = copy.deepcopy(self._net)
@@ -104,13 +112,15 @@ class WorkingCopy:
         folding = self._precision.low is not None and has_wide_convolutions(made)
         for module in made.modules():
             module.training = False
-            if self.cast and type(module) in _CASTABLE:
+            if self.manner is Manner.CAST and type(module) in _CASTABLE:
                 module.to(self._precision.low)
             if type(module) is nn.Conv2d:
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
                 if folding and FoldedConv2d.suits(module):
                     module.__class__ = FoldedConv2d
-        return made.requires_grad_(False)
+        for parameter in made.parameters():
+            parameter.detach_()  # in place: those of a copied TorchScript module refuse to be told otherwise
+        return made
 
 
 def copy_weights(source: list[Tensor], target: list[Tensor]) -> None:

@@ -73,13 +73,13 @@ class Worker:
             scores = model.scores(self._check.rows)
         except HoldfastError as error:
             return Refusal(error)
-        if self._check.passes(scores):
+        fault = self._check.fault(scores)
+        if not fault:
             return None
         return Refusal(
             ClusterError(
-                f"the model {model.name} answers otherwise on a worker than here (class scores are off by "
-                f"{self._check.difference(scores):.2g} of their size): its classes were changed in this session, or are there "
-                f"in another version; put changes into the files that workers load, and begin anew"
+                f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were "
+                f"changed in this session, or are there in another version; put changes into the files that workers load, and begin anew"
             )
         )
 
