@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
+from holdfast.errors import ModelError
 from holdfast.models.spot_check import SpotCheck
 
 TOLERANCE = 1e-3
@@ -91,3 +92,10 @@ class Model(ABC):
     @abstractmethod
     def complaint(self, batch: Tensor) -> str:
         """What is wrong with the model's answer to a batch, in words; empty if nothing is."""
+
+
+def check_model(model: Model, batch: Tensor) -> None:
+    """Refuse a model whose answer to a first small batch is not a classifier's."""
+    wrong = model.complaint(batch)
+    if wrong:
+        raise ModelError(f"the model {model.name} cannot be certified: {wrong}")

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.answer import fault_of
 from holdfast.models.compiler import quiet_compiler, versions_of
+from holdfast.models.device import resolve_device
 from holdfast.models.evaluation import evaluating
-from holdfast.models.model import TOLERANCE, Model
+from holdfast.models.model import Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.spot_check import EXACT, ROUNDED, SpotCheck, apart, spot_check, turned
@@ -379,37 +381,7 @@ class TorchModel(Model):
                 reason = " ".join(str(error).split())
                 hint = "; noisy copies are float32: net.float() may be what is missing" if "dtype" in reason else ""
                 return f"it failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
-        rows = len(batch)
-        if not isinstance(answer, Tensor):
-            return f"expected a tensor of shape ({rows}, classes), got {type(answer).__name__}; wrap the module to return its logits"
-        if answer.ndim != 2 or answer.shape[0] != rows or answer.shape[1] < 2:
-            hint = "; a binary model with one output needs two: stack (0, logit)" if answer.numel() == rows else ""
-            return (
-                f"expected a tensor of shape ({rows}, classes) with at least 2 classes, got {tuple(answer.shape)}{hint}"
-            )
-        if not answer.is_floating_point():
-            return f"expected floating-point class scores, got {answer.dtype}; return logits, not class indices"
-        if not bool(torch.isfinite(answer).all()):
-            return "expected finite class scores, got NaN or infinity"
-        sums_to_one = bool(((answer.float().sum(1) - 1).abs() <= TOLERANCE).all()) and bool((answer >= 0).all())
-        if (
-            not sums_to_one
-            and answer.dtype == torch.bfloat16
-            and bool(((answer.float().sum(1) - 1).abs() <= 0.004).all())
-        ):
-            return "its rows are probabilities but for the rounding of bfloat16; compute the softmax in float32, or return logits"
-        if self._softmax and sums_to_one:
-            return (
-                "its rows are nonnegative and sum to one, so they are probabilities, not logits: "
-                'pass outputs="probabilities" (on the command line, --outputs probabilities)'
-            )
-        if not self._softmax and not sums_to_one:
-            row = answer[0].float()
-            return (
-                f"expected probabilities that are nonnegative and sum to one, got a row with minimum {row.min().item():.4g} and sum "
-                f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
-            )
-        return self._company(batch)
+        return fault_of(answer, len(batch), logits=self._softmax) or self._company(batch)
 
     def _company(self, batch: Tensor) -> str:
         """Ask again with half of the rows in other places and among others; a row's answer must not change.
@@ -436,26 +408,3 @@ class TorchModel(Model):
             f"noisy copies would not be independent samples; give batch normalisation running statistics, take randomness out, and "
             f"quantise with fixed ranges, not dynamically"
         )
-
-
-def resolve_device(device: str | torch.device | None, net: nn.Module | None = None) -> torch.device:
-    """The device asked for, if it is there; ``auto`` is the GPU if there is one; None is where the module is."""
-    if device is None:
-        first = next(net.parameters(), None) if net is not None else None
-        return torch.device("cpu") if first is None else first.device
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise InvalidArgument(f'device must be "auto", "cpu" or "cuda" (or "cuda:1", ...), got {device!r}') from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use the device 'cpu'")
-    return found
-
-
-def check_model(model: Model, batch: Tensor) -> None:
-    """Refuse a model whose answer to a first small batch is not a classifier's."""
-    wrong = model.complaint(batch)
-    if wrong:
-        raise ModelError(f"the model {model.name} cannot be certified: {wrong}")
