@@ -37,3 +37,12 @@ def chromium() -> "Iterator[Browser]":
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """As most machines have them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

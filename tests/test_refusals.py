@@ -1,5 +1,7 @@
 """Clear refusals before any sampling: what was expected, what came, what to do."""
 
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.feasibility import smallest_n
+from holdfast.sampling.inputs import as_input
 from networks import Recorder, images, small_net
 
 X = images(1)[0]
@@ -97,7 +100,7 @@ def test_the_smallest_n_is_where_full_agreement_begins_to_certify(alpha: float) 
         (np.where(X > 2, X, np.inf), "must be finite"),
         (X * 255, r"values go from .* where \[0, 1\] is expected.*normalisation inside.*Normalize"),
         ((X - 0.5) / 0.2, r"\[0, 1\] is expected"),
-        ((X * 255).astype(np.uint8), "must be floating point, got torch.uint8; .* x / 255"),
+        ((X * 255).astype(np.uint8), "must be floating point, got uint8; .* x / 255"),
         (X[:, :0], "is empty"),
         (X.tolist(), "torch tensor or a NumPy array, got list"),
     ],
@@ -283,3 +286,69 @@ def test_foreign_values_are_refused_in_words() -> None:
     for key, value in {"predicted": "foo", "alpha": "foo", "method": None, "n0": -1, "evidence": 3}.items():
         with pytest.raises(hf.InvalidArgument):
             hf.Certificate.from_dict({**damaged, key: value})
+
+
+ODD_INPUTS: dict[str, tuple[Any, str]] = {
+    "objects": (np.array([None, 1.0], dtype=object), "must be floating point"),
+    "text": (np.array(["a", "b"]), "must be floating point"),
+    "long": (np.zeros(3, dtype=np.longdouble), "must be floating point"),
+    "masked": (np.ma.masked_array(np.zeros(3), [True, False, False]), "torch tensor or a NumPy array, got MaskedArray"),
+    "sparse": (torch.eye(3).to_sparse(), "dense tensor"),
+    "meta": (torch.zeros(3, device="meta"), "dense tensor"),
+    "infinity": (torch.tensor([0.0, torch.inf, 1.0]), "NaN or infinity in 1 of 3"),
+    "minus infinity": (np.array([0.0, -np.inf, -np.inf]), "NaN or infinity in 2 of 3"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_INPUTS)
+def test_arrays_that_hold_no_ordinary_numbers_are_refused(name: str) -> None:
+    x, reason = ODD_INPUTS[name]
+    with pytest.raises(hf.InvalidInput, match=reason):
+        as_input(x, "any", 0.3)
+
+
+def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -> None:
+    meant = np.arange(12, dtype=np.float32).reshape(3, 2, 2) / 16
+    both = torch.complex(torch.zeros(3, 2, 2), -torch.from_numpy(meant)).conj().imag
+    for x in (
+        meant.astype(">f4"),
+        meant.astype(">f8"),
+        meant.astype(np.float16),
+        np.asfortranarray(meant),
+        np.lib.stride_tricks.as_strided(meant, writeable=False),
+        torch.from_numpy(meant).requires_grad_(),
+        torch.from_numpy(meant).to(torch.bfloat16).double(),
+        torch.from_numpy(np.ascontiguousarray(meant.transpose(1, 2, 0))).permute(2, 0, 1),
+        both,
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            taken = as_input(x, "auto", 0.3)
+        assert taken.dtype == torch.float32
+        assert taken.is_contiguous()
+        assert np.array_equal(taken.numpy(), meant)
+        taken.fill_(9.0)
+        assert np.array_equal(np.asarray(x.detach().resolve_neg() if isinstance(x, torch.Tensor) else x), meant)
+    assert as_input(np.array(1.6), "images", 0.3, leeway=1.0) == 1.5
+    with pytest.raises(hf.InvalidInput, match="moves by"):
+        as_input(np.array([1e6 + 0.013]).astype(">f8"), "any", 0.3)
+
+
+def test_collections_that_cannot_be_indexed_are_refused() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.2)
+    for xs in ((x for x in [X]), {"a": X}, {1.0}):
+        with pytest.raises(hf.InvalidInput, match="can be indexed"):
+            smoothed.certify_many(xs, n=200)  # type: ignore[arg-type]
+    for device in ("meta", "mps"):
+        with pytest.raises(hf.InvalidArgument, match="device must be"):
+            hf.SmoothedClassifier(small_net(), 0.2, device=device)
+
+
+def test_labels_that_are_no_class_numbers_are_refused_before_sampling(tmp_path: Path) -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.2)
+    for labels in ([[0], [1]], ["a", "b"], [0.0, 1.5], [True, False]):
+        with pytest.raises(hf.InvalidArgument, match="labels must be one class number for each input"):
+            hf.certify_run(smoothed, np.stack([X, X]), labels, out=tmp_path / "run")
+    with pytest.raises(hf.InvalidArgument, match="settings must be"):
+        hf.certify_run(smoothed, np.stack([X, X]), [0, 1], out=tmp_path / "run", settings={"n": 5})  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()

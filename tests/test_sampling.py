@@ -136,10 +136,10 @@ def test_every_forward_pass_has_the_same_number_of_rows_and_none_has_more_than_a
     net = Recorder(small_net())
     hf.SmoothedClassifier(net, SIGMA, batch=96).certify_many(images(3), n=1_000, n0=50, seed=1)
     # The model is asked first whether it answers each row for itself, whether it keeps notes, and how much work a row is.
-    assert net.rows[:5] == [16, 8, 8, 16, 16]
-    assert set(net.rows[5:]) == {96}
+    assert net.rows[:6] == [16, 8, 8, 16, 16, 16]
+    assert set(net.rows[6:]) == {96}
     # Batches span inputs: three inputs of 50 selection copies take two passes, not three.
-    assert len(net.rows) == 5 + 2 + -(-3_000 // 96)
+    assert len(net.rows) == 6 + 2 + -(-3_000 // 96)
 
 
 def test_memory_does_not_grow_with_n() -> None:

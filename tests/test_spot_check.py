@@ -47,9 +47,9 @@ def test_scores_are_compared_with_their_own_size_whatever_the_number_of_classes(
     assert constant.fault(scores)
 
 
-def test_scores_that_change_less_than_rounding_does_tell_nothing() -> None:
+def test_scores_that_change_by_less_than_others_may_be_off_tell_nothing() -> None:
     base, change = torch.arange(10.0), scores_of()
-    for share, telling in ((1e-6, False), (EXACT.typical / 20, False), (EXACT.typical / 2, True), (0.1, True)):
+    for share, telling in ((1e-6, False), (EXACT.typical / 2, False), (2 * EXACT.typical, True), (0.1, True)):
         moved = base + share * change * base.sub(base.mean()).norm() / 10**0.5
         assert spot_check(ROWS, moved, None, rounded=False, logits=True).telling is telling
 
@@ -330,3 +330,142 @@ def test_another_threads_compiling_is_not_taken_for_a_module_that_changes(monkey
     cert = hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(images(1)[0], n=300)
     assert cert.provenance.compiled
     assert next(versions, None) is None
+
+
+class Nameless(OtherWhenCopied):
+    """What it is cannot be told from what it was."""
+
+    def __init__(self, sign: float = 1.0) -> None:
+        super().__init__(sign)
+        self.nameless = lambda: None
+
+
+def test_a_copy_that_was_wrong_is_not_run_again_where_changes_cannot_be_told() -> None:
+    net, x = Nameless(), images(1)[0]
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    meant = hf.SmoothedClassifier(net.net, 0.3, precision="bfloat16")
+    model = smoothed._model
+    assert isinstance(model, TorchModel)
+    for seed in range(3):
+        assert smoothed.certify(x, n=300, seed=seed).evidence == meant.certify(x, n=300, seed=seed).evidence
+        model.refresh()  # as another thread may, at any time
+        assert model._working.manner is Manner.ITSELF
+
+
+def test_a_module_whose_structure_changed_may_be_copied_again() -> None:
+    net = OtherWhenCopied()
+    smoothed = hf.SmoothedClassifier(net, 0.3, precision="bfloat16")
+    smoothed.certify(images(1)[0], n=300)
+    model = smoothed._model
+    assert isinstance(model, TorchModel)
+    assert model._working.manner is Manner.ITSELF
+    net.__class__ = RightWhenCopied
+    smoothed.certify(images(1)[0], n=300)
+    assert model._working.manner.name == "CAST"
+
+
+class RightWhenCopied(OtherWhenCopied):
+    """The same, mended."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "RightWhenCopied":
+        other = RightWhenCopied(self.sign)
+        other.net.load_state_dict(self.net.state_dict())
+        return other
+
+
+def test_a_module_whose_copy_fails_is_run_itself() -> None:
+    class Particular(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv = nn.Conv2d(2, 8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x.flatten(1)[:, :18] @ self.conv.weight.view(8, -1).T.float()
+
+    x = torch.rand(2, 6, 6)
+    found = hf.SmoothedClassifier(Particular(), 0.3, precision="bfloat16", inputs="any").certify(x, n=300, seed=1)
+    assert found.provenance.precision == "bfloat16"
+
+
+def test_only_what_was_compared_counts_as_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may make everything anew while it is compared."""
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: forward(batch))
+    model = TorchModel(small_net(), compiled=True)
+    compiled = model._working.compiled
+    rows = torch.rand(64, 1, 6, 6)
+
+    def meanwhile(forward: Any, batch: Tensor) -> tuple[Tensor, bool]:
+        found = model._scores(forward, batch), True
+        model._working.refresh(None)
+        return found
+
+    monkeypatch.setattr(model, "_steady_answers", meanwhile)
+    with model.prepared():
+        first = compiled()
+        model.warm(rows.shape, lambda: rows)
+        assert [forward for _, forward in model._warm] == [first]
+        assert compiled() is not first
+        assert (rows.shape, model._working.compiled_yet) not in model._warm
+
+
+def test_what_is_compared_is_what_runs_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def later_wrong(forward: nn.Module, **_: object) -> Callable[[Tensor], Tensor]:
+        calls = []
+
+        def answer(batch: Tensor) -> Tensor:
+            calls.append(len(batch))
+            scores: Tensor = forward(batch)
+            return scores if len(calls) == 1 else scores.flip(1)
+
+        return answer
+
+    monkeypatch.setattr(torch, "compile", later_wrong)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled.*off by"):
+        hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(images(1)[0], n=300)
+
+
+def test_a_comparison_that_could_not_tell_is_made_again_and_again_but_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: forward(batch))
+    last = nn.Linear(12, 3)
+    nn.init.zeros_(last.weight)
+    model = TorchModel(nn.Sequential(nn.Flatten(), last), compiled=True)
+    rows = torch.rand(64, 3, 2, 2)
+    drawn: list[int] = []
+    asked: list[int] = []
+    model.look()
+    model.refresh()
+
+    def draw() -> Tensor:
+        drawn.append(len(asked))
+        return rows
+
+    def ask(times: int) -> None:
+        for _ in range(times):
+            asked.append(1)
+            model.warm(rows.shape, draw)
+
+    with model.prepared():
+        ask(19)
+        assert drawn == [1, 2, 4, 8, 16]
+        with torch.no_grad():
+            last.bias.add_(1.0)
+        model.refresh()
+        ask(1)
+        assert drawn[-1] == 20
+        nn.init.normal_(last.weight)
+        model.refresh()
+        ask(20)
+        assert drawn[-1] == 21
+
+
+def test_one_unsure_row_among_sure_ones_is_not_lost_in_the_average() -> None:
+    scores = 100 * scores_of()
+    scores[5] /= 100
+    off = scores.clone()
+    off[5] = 1.5 * scores[5].flip(0)
+    check = spot_check(ROWS, scores, None, rounded=True, logits=True)
+    assert float(turned(off, scores)[5]) > 0.5
+    assert "probabilities of one row" in check.fault(off)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 SOFTMAX = "plain softmax"
 RADII = (0.25, 0.5)
+LEAST_AGREEMENT = 0.5
 DEFAULT_HUMAN = Path("../shared/data/cifar10h/cifar10h-probs.npy")
 
 
@@ -100,6 +101,12 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
     )
     if int(index.max()) >= len(human) or int(max(label.max(), predicted.max())) >= human.shape[1]:
         raise hf.RunError(f"{run.run.path} is not about CIFAR-10's test images: people's shares are of those")
+    agree = float((human[index].argmax(1) == label).mean())
+    if agree < LEAST_AGREEMENT:
+        raise hf.RunError(
+            f"{run.run.path} is not about CIFAR-10's test images in their usual order: most people choose the label of only "
+            f"{100 * agree:.0f}% of its inputs"
+        )
     everyone = np.full(len(run), True)
     found = {}
     for reading, chosen, answer in (

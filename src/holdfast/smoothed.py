@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, Protocol
@@ -534,6 +534,11 @@ class SmoothedClassifier:
 
 
 def _check_batch_of_inputs(xs: InputSource) -> None:
+    if not hasattr(xs, "__len__") or not hasattr(xs, "__getitem__") or isinstance(xs, Mapping):
+        raise InvalidInput(
+            f"inputs must be a tensor, an array, a list or a dataset that can be indexed, got {type(xs).__name__}; "
+            f"give a DataLoader's dataset instead"
+        )
     if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
         raise InvalidInput(
             f"expected a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; for one input use certify(x)"

@@ -17,6 +17,8 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
         found = torch.device(device)
     except RuntimeError as error:
         raise InvalidArgument(f'device must be "auto", "cpu" or "cuda" (or "cuda:1", ...), got {device!r}') from error
+    if found.type not in ("cpu", "cuda"):
+        raise InvalidArgument(f'device must be "auto", "cpu" or "cuda" (or "cuda:1", ...), got {device!r}')
     if found.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use the device 'cpu'")
     return found

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
+import torch
 from torch import nn
 
 
@@ -25,9 +26,12 @@ def evaluating(net: nn.Module) -> Iterator[None]:
     """Evaluation mode; each submodule's flag is put back when the last who needs that submodule is done."""
     with _lock:
         mine = [module for module in net.modules() if getattr(module, "training", False) or id(module) in _held]
+        begun = [module for module in mine if id(module) not in _held]
         for module in mine:
             module.training = False
             _held.setdefault(id(module), _Held(module)).users += 1
+        for module in filter(_does_more, begun):
+            module.train(False)
     try:
         yield
     finally:
@@ -37,4 +41,19 @@ def evaluating(net: nn.Module) -> Iterator[None]:
                 held.users -= 1
                 if held.users == 0:
                     del _held[id(module)]
-                    module.training = True
+                    _train(module)
+
+
+def _does_more(module: nn.Module) -> bool:
+    """Whether it does more than set flags when its mode changes."""
+    return type(module).train is not nn.Module.train and not isinstance(module, torch.jit.ScriptModule)
+
+
+def _train(module: nn.Module) -> None:
+    """Training mode again, for this one alone."""
+    if _does_more(module):
+        flags = [(part, part.training) for part in module.modules()]
+        module.train(True)
+        for part, flag in flags:
+            part.training = flag
+    module.training = True

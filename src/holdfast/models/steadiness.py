@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.models.skeleton import TORCHS
@@ -33,6 +34,28 @@ def keeps_notes(net: nn.Module, run: Callable[[], object]) -> bool:
     before = [(module, _notes(module)) for module in net.modules()]
     run()
     return any(not _same(notes, _notes(module)) for module, notes in before)
+
+
+def drifts(net: nn.Module, run: Callable[[], object]) -> bool:
+    """Whether tensors that a module keeps are others when it is asked the same as before: its answers may follow them."""
+    before = _kept(net)
+    run()
+    after = _kept(net)
+    return any(
+        value.shape == after[where].shape and not torch.equal(value.nan_to_num(), after[where].nan_to_num())
+        for where, value in before.items()
+        if where in after
+    )
+
+
+def _kept(net: nn.Module) -> dict[tuple[str, str], Tensor]:
+    """Copies of a module's buffers, and of tensors that it holds as attributes."""
+    return {
+        (name, key): value.detach().clone()
+        for name, module in net.named_modules()
+        for key, value in (*module._buffers.items(), *vars(module).items())
+        if isinstance(value, Tensor) and not value.is_sparse and not value.is_quantized
+    }
 
 
 def _notes(module: nn.Module) -> dict[str, tuple[object, list[object]]]:

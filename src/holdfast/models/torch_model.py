@@ -3,7 +3,8 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -16,11 +17,12 @@ from holdfast.models.answer import fault_of
 from holdfast.models.compiler import quiet_compiler, versions_of
 from holdfast.models.device import resolve_device
 from holdfast.models.evaluation import evaluating
+from holdfast.models.interleaving import answers_apart, answers_together
 from holdfast.models.model import Model
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.spot_check import EXACT, ROUNDED, SpotCheck, apart, spot_check, turned
-from holdfast.models.steadiness import Writes, keeps_notes
+from holdfast.models.steadiness import Writes, drifts, keeps_notes
 from holdfast.models.work import operations_per_copy
 from holdfast.models.working import WorkingCopy, copy_weights, weights_of
 
@@ -38,11 +40,34 @@ _turns: "WeakKeyDictionary[nn.Module, RLock]" = WeakKeyDictionary()
 _handing_out = RLock()
 
 
-def _turn_of(net: nn.Module) -> AbstractContextManager[object]:
-    """Held by who asks a module that only one may ask at a time, whichever classifier it is asked through."""
+@contextmanager
+def _turn_of(net: nn.Module) -> Iterator[None]:
+    """Held by who asks a module that only one may ask at a time, whichever classifier or module it is asked through."""
     with _handing_out:
-        turn: AbstractContextManager[object] = _turns.setdefault(net, RLock())
-        return turn
+        turns = {id(part): _turns.setdefault(part, RLock()) for part in net.modules()}
+    with ExitStack() as stack:
+        for _, turn in sorted(turns.items()):  # in one order, so that nobody waits for who waits for him
+            stack.enter_context(turn)
+        yield
+
+
+@dataclass
+class _Comparison:
+    """Of what was compiled with the module.
+
+    If rows could not tell, it is made again whenever weights have changed, and at the second, fourth, eighth, ... question.
+    """
+
+    telling: bool
+    weights: object
+    questions: int = 1
+
+    def due(self, weights: Callable[[], object]) -> bool:
+        """Whether another one is, at the next question."""
+        if self.telling:
+            return False
+        self.questions += 1
+        return self.questions.bit_count() == 1 or weights() != self.weights
 
 
 class TorchModel(Model):
@@ -88,8 +113,8 @@ class TorchModel(Model):
         self._skeleton: bytes | None = None
         self._asked = compiled
         self._compile = bool(compiled)
-        # What was compiled, for batches of what size, and whether it was compared on rows that could tell.
-        self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor] | None], bool] = {}
+        # What was compiled, for batches of what size, and how it was compared.
+        self._warm: dict[tuple[torch.Size, Callable[[Tensor], Tensor] | None], _Comparison] = {}
         self._reentrant = True
         self._work: float | None = None
         self._tried: Tensor | None = None
@@ -110,11 +135,11 @@ class TorchModel(Model):
 
         Far cheaper than the fingerprint; writing through ``.data`` is not noticed.
         """
+        return skeleton_of(self._net), self._versions()
+
+    def _versions(self) -> object:
         # Tensors made in inference mode do not count what is written to them: they always look changed.
-        weights = tuple(
-            (id(each), object() if each.is_inference() else each._version) for each in weights_of(self._net)
-        )
-        return skeleton_of(self._net), weights
+        return tuple((id(each), object() if each.is_inference() else each._version) for each in weights_of(self._net))
 
     @property
     def device(self) -> torch.device:
@@ -255,9 +280,10 @@ class TorchModel(Model):
         turn = nullcontext() if self._reentrant else _turn_of(self._net)
         with turn, evaluating(self._net), self._precision.rules():
             # Copies are out of everybody's reach; the user's own module is not, and may have to run in their place.
-            before = Writes(self._net) if self._precision.low is None or self._eager() is self._net else None
+            itself = self._eager() is self._net
+            before = Writes(self._net) if self._precision.low is None or itself else None
             yield
-            if before is not None and self._eager() is self._net and before.more:
+            if before is not None and (itself or self._eager() is self._net) and before.more:
                 raise ModelError(
                     f"the weights or buffers of the model {self.name} were written to while it was sampled, so that noisy "
                     f"copies were not answered by one classifier; nothing was certified. Train and certify one after "
@@ -267,16 +293,18 @@ class TorchModel(Model):
     def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
         """Compile for batches of this size, if that is asked for and was not done yet, and try what was compiled on one."""
         with _warming:
-            if self._compile and not self._warm.get((size, self._working.compiled_yet)):
-                self._warm_for(size, draw())
+            known = self._warm.get((size, self._working.compiled_yet))
+            if self._compile and (known is None or known.due(self._versions)):
+                self._warm_for(size, draw(), known)
 
-    def _warm_for(self, size: torch.Size, batch: Tensor) -> None:
+    def _warm_for(self, size: torch.Size, batch: Tensor, known: _Comparison | None) -> None:
         # Kernels may go wrong in some places only.
         some = torch.linspace(0, len(batch) - 1, min(len(batch), _COMPARED), device=batch.device).round().long()
         check = self._check(batch[some])
         try:
             with quiet_compiler():
-                found, steady = self._compiled_answers(batch)
+                forward = self._working.compiled()
+                found, steady = self._steady_answers(forward, batch)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler meets foreign code
@@ -288,19 +316,20 @@ class TorchModel(Model):
         elif not steady:
             self._give_up("it changes while it runs, and would be compiled anew every time")
         else:
-            forward = self._working.compiled()
-            # What was compiled before the module changed is not kept.
-            self._warm = {known: told for known, told in self._warm.items() if known[1] is forward}
-            self._warm[size, forward] = check.telling
+            asked = 1 if known is None else known.questions
+            # What was compiled before the module changed is not kept. Others may be reading: they see all of it or nothing.
+            self._warm = {
+                **{each: how for each, how in self._warm.items() if each[1] is forward},
+                (size, forward): _Comparison(check.telling, self._versions(), asked),
+            }
 
-    def _compiled_answers(self, batch: Tensor) -> tuple[Tensor, bool]:
-        """What the compiled module says, and whether it is compiled once and for all."""
-        forward = self._working.compiled()
-        found = self._scores(forward, batch)
+    def _steady_answers(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> tuple[Tensor, bool]:
+        """What the compiled module says once it is compiled for good, and whether it is."""
+        self._scores(forward, batch)
         # What is kept from the first call may be seen by the second; another thread's calls may come between.
         for _ in range(_TRIES):
             before = versions_of(forward)
-            self._scores(forward, batch)
+            found = self._scores(forward, batch)
             if versions_of(forward) == before:
                 return found, True
         return found, False
@@ -361,12 +390,13 @@ class TorchModel(Model):
             if wrong:
                 return wrong
             before = Writes(self._eager())
-            self._reentrant = not keeps_notes(self._eager(), lambda: self._scores(self._eager(), batch.clone()))
-            if before.more:
+            notes = keeps_notes(self._eager(), lambda: self._scores(self._eager(), batch.clone()))
+            if before.more or drifts(self._eager(), lambda: self._scores(self._eager(), batch.clone())):
                 return (
-                    "it writes to its own parameters or buffers while it runs, so noisy copies would not be answered by "
-                    "one classifier; switch off what it records"
+                    "it writes to its own parameters, buffers or other tensors while it runs, so noisy copies would not be "
+                    "answered by one classifier; switch off what it records"
                 )
+            self._reentrant = not notes and self._shareable(batch)
             self._working.settle(batch)
             if self._eager() is not self._net and self._check(batch).fault(self._scores(self._eager(), batch)):
                 self._working.stand_back()
@@ -378,10 +408,32 @@ class TorchModel(Model):
             try:
                 answer = self._eager()(batch)
             except Exception as error:  # the module is foreign code: whatever it raises, say so before sampling
+                if self._eager() is not self._net:
+                    self._working.stand_back()
+                    return self._complaint(batch)
                 reason = " ".join(str(error).split())
-                hint = "; noisy copies are float32: net.float() may be what is missing" if "dtype" in reason else ""
+                hint = "; noisy copies are float32: net.float() may be what is missing" if "type" in reason else ""
                 return f"it failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
         return fault_of(answer, len(batch), logits=self._softmax) or self._company(batch)
+
+    def _shareable(self, batch: Tensor) -> bool:
+        """Whether two threads that ask the module at once get the answers that each gets alone."""
+        net = self._eager()
+        if any(isinstance(part, torch.jit.ScriptModule) for part in net.modules()):
+            return False  # what it does line by line cannot be seen
+        with suppress(Exception):  # what two threads leave in it does no harm to a copy
+            net = copy.deepcopy(net)
+        rows = batch.chunk(2)
+
+        def ask(some: Tensor) -> Tensor:
+            return self._scores(net, some.clone())
+
+        try:
+            pairs = zip(answers_together(ask, rows), answers_apart(ask, rows), strict=True)
+            limits = EXACT if self._precision.low is None else ROUNDED
+            return all(float(apart(*each).max()) <= limits.typical / 100 for each in pairs)
+        except ModelError:
+            return False
 
     def _company(self, batch: Tensor) -> str:
         """Ask again with half of the rows in other places and among others; a row's answer must not change.

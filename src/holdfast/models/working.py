@@ -50,8 +50,9 @@ class WorkingCopy:
         Weights are copied every time: there is no telling from outside whether they were written to.
         """
         if self._copy is None or skeleton is None or skeleton != self._skeleton:
-            if self._copy is not None:
-                self.manner = Manner.COPIED  # another structure may compute otherwise with its weights
+            # Another structure may compute otherwise with its weights. Where that cannot be told, a copy that was wrong stays so.
+            if self._copy is not None and not (skeleton is None and self.manner is Manner.ITSELF):
+                self.manner = Manner.COPIED
             # What is copied in inference mode could never be written to again.
             with torch.inference_mode(False):
                 self._copy, self._compiled = self._made(), None
@@ -109,9 +110,12 @@ class WorkingCopy:
         its = {id(each) for each in (*self._net.modules(), *weights_of(self._net))}
         if any(id(each) in its for each in (*made.modules(), *weights_of(made))):
             return self._net
+        try:
+            made.eval()
+        except Exception:  # foreign code as well, if it does more than set flags
+            return self._net
         folding = self._precision.low is not None and has_wide_convolutions(made)
         for module in made.modules():
-            module.training = False
             if self.manner is Manner.CAST and type(module) in _CASTABLE:
                 module.to(self._precision.low)
             if type(module) is nn.Conv2d:
@@ -119,7 +123,8 @@ class WorkingCopy:
                 if folding and FoldedConv2d.suits(module):
                     module.__class__ = FoldedConv2d
         for parameter in made.parameters():
-            parameter.detach_()  # in place: those of a copied TorchScript module refuse to be told otherwise
+            if parameter.is_leaf:  # those of a copied TorchScript module are not
+                parameter.requires_grad_(False)
         return made
 
 

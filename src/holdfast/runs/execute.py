@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificate import Certificate
+from holdfast.errors import InvalidArgument
 from holdfast.noise import check_seed
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
@@ -62,9 +63,16 @@ def certify_run(
     ``inputs`` is an array with one input per row (images of bytes, or floats in the units of sigma). If ``out`` holds an
     unfinished run of the same question, it is continued: nothing that was finished is sampled again.
     """
-    data = LabelledInputs(
-        name, np.asarray(inputs), np.asarray(labels, dtype=np.int64), np.arange(len(inputs)), tuple(label_names)
-    )
+    known, classes = np.asarray(inputs), np.asarray(labels)
+    if known.ndim == 0:
+        raise InvalidArgument(f"inputs must be an array with one input per row, got {inputs!r}")
+    if classes.ndim != 1 or classes.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"labels must be one class number for each input, got an array of {classes.dtype} with shape {classes.shape}"
+        )
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidArgument(f"settings must be holdfast.Settings(n=...), got {settings!r}")
+    data = LabelledInputs(name, known, classes.astype(np.int64), np.arange(len(known)), tuple(label_names))
     return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
 
 

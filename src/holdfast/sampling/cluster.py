@@ -66,9 +66,10 @@ class RayCluster(Compute):
         """An engine whose workers hold the model; they are kept for the next question about the same one."""
         self._ray = import_ray()
         packed = _pack(self._ray, model)
-        # What is packed holds the model's skeleton, and so changes with its classes, of which it has the names alone.
+        # What is packed holds the model's skeleton, and so changes with its classes, of which it has the names alone;
+        # of a model that cannot be compared it has none.
         loaded = (packed, model.device.type, batch)
-        if self._crew is None or loaded != self._loaded:
+        if self._crew is None or loaded != self._loaded or model.fingerprint is None:
             self._dismiss()
             try:
                 self._crew, self._loaded = self._crew_for(packed, model, batch), loaded

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -72,50 +73,48 @@ class _Piece(NamedTuple):
 class BlockCopies(Copies):
     """For CPUs: blocks of noise, each from a stream of its own, which NumPy draws faster than counters can be hashed."""
 
-    def _pieces(self) -> list[_Piece]:
-        """Blocks cut into as many rows as a batch has."""
+    def _blocks(self) -> Iterator[tuple[int, BlockKey, int, int]]:
+        """The task's slot, the block, and from which to which of its rows the task needs."""
         rows = self.noise.block_rows(self.shape)
-        pieces = []
         for slot, (task, stage) in enumerate(zip(self.tasks, self.stages, strict=True)):
             for number in range(task.start // rows, -(-task.stop // rows)):
                 block = BlockKey(self.seed_of(task), task.index, stage, number)
-                begin, end = max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
-                for first in range(begin, end, self.batch):
-                    pieces.append(_Piece(slot, block, first, min(first + self.batch, end)))
-        return pieces
+                yield slot, block, max(task.start - number * rows, 0), min(task.stop - number * rows, rows)
+
+    def _pieces(self) -> Iterator[_Piece]:
+        """Blocks cut into as many rows as a batch has; one at a time, however many there are."""
+        for slot, block, begin, end in self._blocks():
+            for first in range(begin, end, self.batch):
+                yield _Piece(slot, block, first, min(first + self.batch, end))
 
     @property
     def shares(self) -> int:
         """A batch is run by one worker."""
-        return len(self._pieces())
+        return sum(-(-(end - begin) // self.batch) for _, _, begin, end in self._blocks())
 
     def batches(self, share: int, of: int, device: torch.device) -> Iterator[Batch]:
         """A stretch of all copies; a block on the border of two stretches is drawn by both workers."""
-        pieces = self._pieces()
-        pieces = pieces[len(pieces) * share // of : len(pieces) * (share + 1) // of]
+        count = self.shares
+        pieces = islice(self._pieces(), count * share // of, count * (share + 1) // of)
         copies = torch.zeros(self.batch, *self.shape, device=device)
         slots = torch.full((self.batch,), len(self.tasks))
         filled = 0
-        drawn: BlockKey | None = None
-        needed: dict[BlockKey, int] = {}
-        for piece in pieces:
-            needed[piece.block] = max(piece.last, needed.get(piece.block, 0))
-        for piece in pieces:
-            if piece.block != drawn:
-                drawn = piece.block
-                block = self.noise.standard_block(drawn, self.shape, needed[drawn])
-            x = self.tasks[piece.slot].x
-            taken = piece.first
-            while taken < piece.last:
-                rows = min(piece.last - taken, self.batch - filled)
-                part = copies[filled : filled + rows]
-                torch.add(x, block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
-                slots[filled : filled + rows] = piece.slot
-                taken += rows
-                filled += rows
-                if filled == self.batch:
-                    yield Batch(copies, slots, filled)
-                    filled = 0
+        for drawn, group in groupby(pieces, key=lambda piece: piece.block):
+            of_block = list(group)
+            block = self.noise.standard_block(drawn, self.shape, max(piece.last for piece in of_block))
+            for piece in of_block:
+                x = self.tasks[piece.slot].x
+                taken = piece.first
+                while taken < piece.last:
+                    rows = min(piece.last - taken, self.batch - filled)
+                    part = copies[filled : filled + rows]
+                    torch.add(x, block[taken : taken + rows], alpha=self.noise.multiplier, out=part)
+                    slots[filled : filled + rows] = piece.slot
+                    taken += rows
+                    filled += rows
+                    if filled == self.batch:
+                        yield Batch(copies, slots, filled)
+                        filled = 0
         if filled:
             slots[filled:] = len(self.tasks)
             copies[filled:] = copies[0].clone()
@@ -140,7 +139,7 @@ class CounterCopies(Copies):
         image = len(self.shape) == 3
         # Together by NumPy: the host's threads would take longer to wake than to copy.
         inputs = torch.from_numpy(np.stack([task.x.numpy() for task in self.tasks])).to(device)
-        inputs = (inputs.permute(0, 2, 3, 1) if image else inputs).flatten(1)
+        inputs = (inputs.permute(0, 2, 3, 1) if image else inputs).reshape(len(self.tasks), -1)
         inputs = torch.cat((inputs, inputs[:1]))
         words = [
             self.noise.key_words(self.seed_of(task), task.index, stage)

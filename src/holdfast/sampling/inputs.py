@@ -36,25 +36,15 @@ def as_input(
     With a ``leeway``, an image that is at most so far (l2) outside the range that images may have is moved to the nearest
     one inside, not refused. That brings it no further away from any image inside: the range is convex.
     """
-    if isinstance(x, np.ndarray):
-        x = torch.from_numpy(np.ascontiguousarray(x))
-    if not isinstance(x, Tensor):
-        raise InvalidInput(f"{what} must be a torch tensor or a NumPy array, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise InvalidInput(
-            f"{what} must be floating point, got {x.dtype}; for an image of bytes use x / 255, so that pixels are in [0, 1]"
-        )
-    if x.numel() == 0:
-        raise InvalidInput(f"{what} is empty: it has shape {tuple(x.shape)}")
-    # By NumPy, in one thread: on hosts with many cores waking torch's others was seen to take 16 ms an operation.
-    held = x.detach().cpu().resolve_neg()
-    given = (held if held.dtype in _NUMPY_HAS else held.float()).numpy()
+    given = _array(x, what)
+    if given.size == 0:
+        raise InvalidInput(f"{what} is empty: it has shape {given.shape}")
     if not (np.isfinite(given.min()) and np.isfinite(given.max())):
         bad = int(np.count_nonzero(~np.isfinite(given)))
-        raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {x.numel()} places")
-    within = range_of(kind, x.shape)
+        raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {given.size} places")
+    within = range_of(kind, given.shape)
     if within is not None and leeway is not None:
-        inside = given.clip(*within)
+        inside = np.asarray(given.clip(*within))
         given = inside if _distance(given, inside) <= leeway + _LARGEST_SHIFT * sigma else given
     with np.errstate(over="ignore"):
         rounded = given.astype(np.float32, order="C")
@@ -67,7 +57,7 @@ def as_input(
     low, high = float(rounded.min()), float(rounded.max())
     if within is not None and (low < within[0] or high > within[1]):
         raise InvalidInput(
-            f"{what} looks like an image of shape {tuple(x.shape)}, but its values go from {low:.3g} to {high:.3g} where [0, 1] is "
+            f"{what} looks like an image of shape {given.shape}, but its values go from {low:.3g} to {high:.3g} where [0, 1] is "
             f"expected: sigma and radius are measured in those units. Divide bytes by 255; if the model wants normalised "
             f"inputs, put the normalisation inside it: nn.Sequential(holdfast.Normalize(mean, std), net). "
             f'If these really are the units you mean, pass inputs="any"'
@@ -75,5 +65,24 @@ def as_input(
     return torch.from_numpy(rounded)
 
 
+def _array(x: object, what: str) -> NDArray[np.floating]:
+    """The input's own numbers on the host: by NumPy, since waking torch's threads was seen to take 16 ms an operation."""
+    if not isinstance(x, Tensor | np.ndarray) or isinstance(x, np.ma.MaskedArray):
+        raise InvalidInput(f"{what} must be a torch tensor or a NumPy array, got {type(x).__name__}")
+    if isinstance(x, np.ndarray):
+        x = np.asarray(x, dtype=x.dtype.newbyteorder("="))
+    if not (x.is_floating_point() if isinstance(x, Tensor) else x.dtype in (np.float16, np.float32, np.float64)):
+        raise InvalidInput(
+            f"{what} must be floating point, got {x.dtype}; for an image of bytes use x / 255, so that pixels are in [0, 1]"
+        )
+    if isinstance(x, np.ndarray):
+        return x
+    if x.layout is not torch.strided or x.is_nested or x.is_meta:
+        raise InvalidInput(f"{what} must be a dense tensor with all of its numbers; use x.to_dense() if it is sparse")
+    held = x.detach().cpu().resolve_neg()
+    return (held if held.dtype in _NUMPY_HAS else held.float()).numpy()
+
+
 def _distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
-    return float(np.sqrt(np.square(np.subtract(one, other, dtype=np.float64)).sum()))
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.square(np.subtract(one, other, dtype=np.float64)).sum()))

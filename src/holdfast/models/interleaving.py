@@ -1,0 +1,104 @@
+"""Whether two threads can ask a module at once: they are made to take turns at every line, and must not notice."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Condition, Thread
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_PATIENCE = 2.0
+"""Seconds that a thread waits for its turn; the other may itself be waiting, for a lock that this one holds."""
+_MOST_TURNS = 50_000
+"""About a second; what runs longer than that goes on without taking turns."""
+_TORCHS = str(Path(torch.__file__).parent) + os.sep
+
+Ask = Callable[[Tensor], Tensor]
+
+
+def answers_together(ask: Ask, batches: Sequence[Tensor]) -> list[Tensor]:
+    """The answers to two batches by two threads that change places before every line of Python that is not torch's own.
+
+    What one thread leaves in a place that both can reach, and reads again some lines later, the other has replaced by then.
+
+    Raises:
+        Exception: what asking raised.
+    """
+    return _in_threads(ask, batches, _Turns(len(batches)))
+
+
+def answers_apart(ask: Ask, batches: Sequence[Tensor]) -> list[Tensor]:
+    """The same, each thread alone."""
+    return [_in_threads(ask, [batch], _Turns(1))[0] for batch in batches]
+
+
+class _Turns:
+    """Whose turn it is among some threads; those that have finished are passed over."""
+
+    def __init__(self, threads: int) -> None:
+        self._changed = Condition()
+        self._waiting = list(range(threads))
+        self._strict = threads > 1
+        self._taken = 0
+
+    def begin(self, me: int) -> None:
+        with self._changed:
+            self._await(me)
+
+    def pass_on(self, me: int) -> None:
+        if not self._strict:
+            return
+        with self._changed:
+            self._taken += 1
+            if self._taken > _MOST_TURNS:
+                self._strict = False
+            if self._waiting[0] == me:
+                self._waiting.append(self._waiting.pop(0))
+                self._changed.notify_all()
+            self._await(me)
+
+    def end(self, me: int) -> None:
+        with self._changed:
+            self._waiting.remove(me)
+            self._changed.notify_all()
+
+    def _await(self, me: int) -> None:
+        if not self._changed.wait_for(lambda: not self._strict or self._waiting[0] == me, timeout=_PATIENCE):
+            self._strict = False
+            self._changed.notify_all()
+
+
+def _in_threads(ask: Ask, batches: Sequence[Tensor], turns: _Turns) -> list[Tensor]:
+    found: dict[int, Tensor] = {}
+    failed: list[Exception] = []
+
+    def work(me: int, batch: Tensor) -> None:
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            if frame.f_code.co_filename.startswith(_TORCHS):
+                return None
+            if event == "line":
+                turns.pass_on(me)
+            return trace
+
+        turns.begin(me)
+        try:
+            sys.settrace(trace)
+            found[me] = ask(batch)
+        except Exception as error:  # the module is foreign code
+            failed.append(error)
+        finally:
+            sys.settrace(None)
+            turns.end(me)
+
+    threads = [Thread(target=work, args=each, daemon=True) for each in enumerate(batches)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return [found[me] for me in range(len(batches))]
