@@ -198,7 +198,7 @@ class TorchModel(Model):
 
     def operations(self, batch: Tensor) -> float:
         """Floating-point operations for one row like these."""
-        with evaluating(self._net):
+        with _turn_of(self._net), evaluating(self._net):
             self._work = operations_per_copy(self._net, batch)
         return self._work
 
