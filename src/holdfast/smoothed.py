@@ -464,7 +464,7 @@ class SmoothedClassifier:
 
     @property
     def fingerprint(self) -> str | None:
-        """Which network this is: equal for equal networks, and different for others; None if that cannot be told."""
+        """Which network this is, by its structure and weights; None if that cannot be told. Classes count by their names."""
         return self._model.fingerprint
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
