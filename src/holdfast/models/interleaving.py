@@ -1,4 +1,4 @@
-"""Whether two threads can ask a module at once: they are made to take turns at every line, and must not notice."""
+"""Whether two threads can ask a module at once: they are made to take turns at every step, and must not notice."""
 
 import os
 import sys
@@ -21,9 +21,9 @@ Ask = Callable[[Tensor], Tensor]
 
 
 def answers_together(ask: Ask, batches: Sequence[Tensor]) -> list[Tensor]:
-    """The answers to two batches by two threads that change places before every line of Python that is not torch's own.
+    """The answers to two batches by two threads that change places before every step of Python code that is not torch's own.
 
-    What one thread leaves in a place that both can reach, and reads again some lines later, the other has replaced by then.
+    What one thread leaves in a place that both can reach, and reads again some steps later, the other has replaced by then.
 
     Raises:
         Exception: what asking raised.
@@ -80,7 +80,8 @@ def _in_threads(ask: Ask, batches: Sequence[Tensor], turns: _Turns) -> list[Tens
         def trace(frame: FrameType, event: str, _: Any) -> Any:
             if frame.f_code.co_filename.startswith(_TORCHS):
                 return None
-            if event == "line":
+            frame.f_trace_opcodes = True
+            if event in ("line", "opcode"):
                 turns.pass_on(me)
             return trace
 

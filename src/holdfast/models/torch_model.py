@@ -420,7 +420,7 @@ class TorchModel(Model):
         """Whether two threads that ask the module at once get the answers that each gets alone."""
         net = self._eager()
         if any(isinstance(part, torch.jit.ScriptModule) for part in net.modules()):
-            return False  # what it does line by line cannot be seen
+            return False  # what it does step by step cannot be seen
         with suppress(Exception):  # what two threads leave in it does no harm to a copy
             net = copy.deepcopy(net)
         rows = batch.chunk(2)
