@@ -1,8 +1,10 @@
 """Whether two threads can ask a module at once: they are made to take turns at every step, and must not notice."""
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from threading import Condition, Thread
 from types import FrameType
@@ -11,39 +13,44 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_PATIENCE = 2.0
+_PATIENCE = 5.0
 """Seconds that a thread waits for its turn; the other may itself be waiting, for a lock that this one holds."""
 _MOST_TURNS = 50_000
 """About a second; what runs longer than that goes on without taking turns."""
 _TORCHS = str(Path(torch.__file__).parent) + os.sep
+_PYTHONS = str(Path(os.__file__).parent) + os.sep
+_LEADS = (0, 2, 10)
+"""By how many steps one thread is ahead of the other: their ways may differ a little."""
 
 Ask = Callable[[Tensor], Tensor]
 
 
-def answers_together(ask: Ask, batches: Sequence[Tensor]) -> list[Tensor]:
-    """The answers to two batches by two threads that change places before every step of Python code that is not torch's own.
+def answers_together(ask: Ask, batches: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """The answers to two batches by two threads that change places before every step of a module's Python code, a few times.
 
     What one thread leaves in a place that both can reach, and reads again some steps later, the other has replaced by then.
 
     Raises:
         Exception: what asking raised.
     """
-    return _in_threads(ask, batches, _Turns(len(batches)))
+    for lead in _LEADS:
+        yield _in_threads(ask, batches, _Turns(len(batches), lead))
 
 
 def answers_apart(ask: Ask, batches: Sequence[Tensor]) -> list[Tensor]:
     """The same, each thread alone."""
-    return [_in_threads(ask, [batch], _Turns(1))[0] for batch in batches]
+    return [_in_threads(ask, [batch], _Turns(1, 0))[0] for batch in batches]
 
 
 class _Turns:
     """Whose turn it is among some threads; those that have finished are passed over."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, lead: int) -> None:
         self._changed = Condition()
         self._waiting = list(range(threads))
         self._strict = threads > 1
         self._taken = 0
+        self._lead = lead
 
     def begin(self, me: int) -> None:
         with self._changed:
@@ -56,7 +63,9 @@ class _Turns:
             self._taken += 1
             if self._taken > _MOST_TURNS:
                 self._strict = False
-            if self._waiting[0] == me:
+            if self._lead > 0:
+                self._lead -= 1
+            elif self._waiting[0] == me:
                 self._waiting.append(self._waiting.pop(0))
                 self._changed.notify_all()
             self._await(me)
@@ -72,13 +81,21 @@ class _Turns:
             self._changed.notify_all()
 
 
+@cache
+def _is_the_modules(file: str) -> bool:
+    """Whether code of this file may be a module's: it is not torch's, Python's, or made up."""
+    if file.startswith(("<frozen", _TORCHS)):
+        return False
+    return not file.startswith(_PYTHONS) or "site-packages" in file
+
+
 def _in_threads(ask: Ask, batches: Sequence[Tensor], turns: _Turns) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     failed: list[Exception] = []
 
     def work(me: int, batch: Tensor) -> None:
         def trace(frame: FrameType, event: str, _: Any) -> Any:
-            if frame.f_code.co_filename.startswith(_TORCHS):
+            if not _is_the_modules(frame.f_code.co_filename):
                 return None
             frame.f_trace_opcodes = True
             if event in ("line", "opcode"):
@@ -95,11 +112,16 @@ def _in_threads(ask: Ask, batches: Sequence[Tensor], turns: _Turns) -> list[Tens
             sys.settrace(None)
             turns.end(me)
 
+    # What the collector calls is done by one thread alone, which would fall behind.
+    collecting = gc.isenabled()
+    gc.disable()
     threads = [Thread(target=work, args=each, daemon=True) for each in enumerate(batches)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if collecting:
+        gc.enable()
     if failed:
         raise failed[0]
     return [found[me] for me in range(len(batches))]

@@ -429,9 +429,13 @@ class TorchModel(Model):
             return self._scores(net, some.clone())
 
         try:
-            pairs = zip(answers_together(ask, rows), answers_apart(ask, rows), strict=True)
             limits = EXACT if self._precision.low is None else ROUNDED
-            return all(float(apart(*each).max()) <= limits.typical / 100 for each in pairs)
+            alone = answers_apart(ask, rows)
+            return all(
+                float(apart(found, meant).max()) <= limits.typical / 100
+                for together in answers_together(ask, rows)
+                for found, meant in zip(together, alone, strict=True)
+            )
         except ModelError:
             return False
 
