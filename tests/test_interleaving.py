@@ -287,22 +287,29 @@ class Garbage:
             pass
 
 
-@pytest.mark.parametrize("kind", KEEPING)
+def _litter(part: nn.Module) -> None:
+    forward = part.forward
+
+    def littering(x: Tensor) -> Tensor:
+        litter = [Garbage() for _ in range(3)]
+        del litter
+        answer: Tensor = forward(x)
+        return answer
+
+    part.forward = littering  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("kind", [InABuffer, InNestedPlaces, InAWorkspace, OnOneLine])
 def test_what_the_collector_does_meanwhile_brings_nobody_out_of_step(
     monkeypatch: pytest.MonkeyPatch, kind: Callable[[], nn.Module]
 ) -> None:
-    class Littering(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            _ = [Garbage() for _ in range(3)]
-            return x
-
     monkeypatch.setattr("holdfast.models.interleaving._LEADS", (0,))
     before = gc.get_threshold()
     gc.set_threshold(7, 1, 1)
     try:
         for _ in range(5):
             net = kind()
-            net.first.append(Littering())  # type: ignore[operator, union-attr]
+            _litter(net.first)
             model = TorchModel(net)
             assert model.complaint(ROWS) == ""
             assert not model.reentrant
