@@ -296,7 +296,7 @@ def _litter(part: nn.Module) -> None:
         answer: Tensor = forward(x)
         return answer
 
-    part.forward = littering  # type: ignore[method-assign]
+    part.forward = littering
 
 
 @pytest.mark.parametrize("kind", [InABuffer, InNestedPlaces, InAWorkspace, OnOneLine])
@@ -309,7 +309,7 @@ def test_what_the_collector_does_meanwhile_brings_nobody_out_of_step(
     try:
         for _ in range(5):
             net = kind()
-            _litter(net.first)
+            _litter(net.first)  # type: ignore[arg-type]
             model = TorchModel(net)
             assert model.complaint(ROWS) == ""
             assert not model.reentrant
