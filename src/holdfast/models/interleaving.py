@@ -116,12 +116,14 @@ def _in_threads(ask: Ask, batches: Sequence[Tensor], turns: _Turns) -> list[Tens
     collecting = gc.isenabled()
     gc.disable()
     threads = [Thread(target=work, args=each, daemon=True) for each in enumerate(batches)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if collecting:
-        gc.enable()
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:  # an interruption included
+        if collecting:
+            gc.enable()
     if failed:
         raise failed[0]
     return [found[me] for me in range(len(batches))]
