@@ -15,7 +15,7 @@ from scipy.stats import ksone, kstwo
 import holdfast as hf
 from holdfast.bands import calibration
 from holdfast.bands.calibration import bounds_at, calibrate, failure_probability, order_statistics, solve
-from holdfast.bands.escape import escape_probability
+from holdfast.bands.crossing_probability import crossing_probability
 from holdfast.validation import Sides
 
 
@@ -43,7 +43,7 @@ def test_the_escape_probability_is_exact_and_on_the_safe_side(data: st.DataObjec
     least = sorted(data.draw(st.lists(st.integers(0, n), min_size=count, max_size=count)))
     most = sorted(data.draw(st.lists(st.integers(0, n), min_size=count, max_size=count)))
     truth = float(exactly(n, times, least, most))
-    found = escape_probability(n, np.array(times, dtype=float), np.array(least), np.array(most), about=1e-3)
+    found = crossing_probability(n, np.array(times, dtype=float), np.array(least), np.array(most), about=1e-3)
     assert truth <= found + 1e-16
     assert found <= truth * (1 + 1e-6) + 1e-9
 
@@ -55,7 +55,7 @@ def test_kolmogorovs_one_sided_distribution_is_reproduced(n: int, d: float) -> N
     i = np.arange(1, n + 1)
     times = (i - 1) / n + width
     inside = times < 1
-    found = escape_probability(n, times[inside], i[inside], np.full(int(inside.sum()), n), about=1e-3)
+    found = crossing_probability(n, times[inside], i[inside], np.full(int(inside.sum()), n), about=1e-3)
     assert found == pytest.approx(float(ksone.sf(width, n)), rel=1e-6, abs=1e-10)
     # DKW's inequality (Massart): never above exp(-2 d^2), and close to it.
     assert found <= np.exp(-2 * d**2) + 1e-9
@@ -69,7 +69,7 @@ def test_kolmogorovs_two_sided_distribution_is_reproduced() -> None:
     least = np.concatenate((i[low < 1], np.zeros(int((high > 0).sum()), dtype=np.int64)))
     most = np.concatenate((np.full(int((low < 1).sum()), n), i[high > 0] - 1))
     order = np.argsort(times, kind="stable")
-    found = escape_probability(
+    found = crossing_probability(
         n, times[order], np.maximum.accumulate(least[order]), np.minimum.accumulate(most[order][::-1])[::-1], about=1e-3
     )
     assert found == pytest.approx(float(kstwo.sf(width, n)), rel=1e-6)

@@ -185,6 +185,6 @@ def test_the_plot_draws_what_was_claimed(cert: hf.Certificate) -> None:
 
 
 def test_both_sides_bracket_the_sample_mean(cert: hf.Certificate) -> None:
-    mean = cert.evidence.score.from_below().mean
+    mean = cert.evidence.score.survival_lower().mean
     assert cert.score.lower(0.0) < mean < cert.score.upper(0.0)
     assert cert.score.radius(at_most=1.0) == math.inf

@@ -11,9 +11,9 @@ from holdfast.models import TorchModel
 from holdfast.noise import Gaussian, add_noise
 from holdfast.noise.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
+from holdfast.sequential.looks import plan_looks
 from holdfast.serve.device import Device
 from holdfast.serve.jobs import Asked, CertifyJob
-from holdfast.serve.looks import plan_looks
 from networks import images, small_net
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast.evidence import Selection
+from holdfast.certificates.evidence import Selection
 from holdfast.models import TorchModel
 from holdfast.noise import Gaussian
-from holdfast.progress import unseen
+from holdfast.progress import ignore
 from holdfast.sampling import Answer, LocalEngine, Question, Task
 from holdfast.sampling.flow import Answers, Done, Flow, Pace, Spread
 from holdfast.sampling.jobs import CountingClasses, Estimating, Job, Selecting, TaskJob
@@ -65,14 +65,14 @@ def test_spans_of_any_size_in_any_order_add_up_to_the_whole(kind: type[TaskJob],
     ]
     flow: Spread[object] = Spread(kind, tasks, fixed(copies), 2)
     found = list(out_of_order(flow, copies))
-    expected = whole(tasks, on_copies=unseen)  # type: ignore[operator]
+    expected = whole(tasks, on_copies=ignore)  # type: ignore[operator]
     assert [plain(each) for each in found] == [plain(each) for each in expected]
 
 
 @pytest.mark.parametrize("copies", [1, 900, 5_000, 10**9])
 def test_answers_come_in_order_and_are_those_of_the_local_engine(copies: int) -> None:
     questions = [Question(3 * k, x, 40, n) for k, (x, n) in enumerate(zip(INPUTS, [2_500] * 7, strict=True))]
-    expected = [answer for some in ENGINE.answer(questions, on_copies=unseen) for answer in some]
+    expected = [answer for some in ENGINE.answer(questions, on_copies=ignore) for answer in some]
     found = list(out_of_order(Answers(questions, fixed(copies), 3), copies))  # type: ignore[arg-type]
     for mine, theirs in zip(found, expected, strict=True):
         assert isinstance(mine, Answer)

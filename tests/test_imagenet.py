@@ -24,9 +24,9 @@ from holdfast.zoo.datasets.image_folder import ImageFolder
 from holdfast.zoo.datasets.labelled import Images
 from holdfast.zoo.datasets.open import open_dataset
 from holdfast.zoo.efficientnet_lite import EfficientNetLite0, SameConv2d
-from holdfast.zoo.foreign import zoo_name, zoo_state
 from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 from holdfast.zoo.resnet50 import IMAGENET_MEAN, IMAGENET_STD, ResNet50
+from holdfast.zoo.weight_conversion import zoo_name, zoo_state
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet500"
 COLOUR = Architecture("small-cnn", 3, 224, 2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import holdfast as hf
-from holdfast.serve.looks import plan_looks
+from holdfast.sequential.looks import plan_looks
 
 ALPHA = 0.2
 SIGMA = 1.0

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
-from holdfast.certificate import sure
-from holdfast.rounding import ceil_decimals, floor_decimals
+from holdfast.certificates.certificate import format_confidence
+from holdfast.scores.rounding import ceil_decimals, floor_decimals
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Served
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
@@ -269,7 +269,7 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
 
 def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     """A browser's arithmetic would round this one up."""
-    view = {"sure": sure(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
+    view = {"sure": format_confidence(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
     said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, 0)""", view)
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import holdfast as hf
-from holdfast.feasibility import smallest_n
+from holdfast.certificates.feasibility import smallest_n
 from holdfast.sampling.inputs import as_input
 from networks import Recorder, images, small_net
 

@@ -20,17 +20,17 @@ from holdfast.cli.app import run as holdfast
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
+from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.page import page, script_json
 from holdfast.report.pictures import pictures_of
-from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
 from holdfast.runs.interval import share_intervals
+from holdfast.runs.method_names import method_description
 from holdfast.runs.run import DEFAULT_THRESHOLDS
-from holdfast.runs.titles import method_description
 from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run
 

@@ -12,11 +12,11 @@ import pytest
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.report.text import percent
-from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.interval import share_intervals
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, Log, LogRow, write_log
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from made_runs import made_run
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def move(page: "Page", slider: str, value: int) -> None:
 def set_radius(page: "Page", radius: float) -> None:
     """Moves the slider to the step that says the radius."""
     said = page.evaluate("JSON.parse(document.getElementById('document').textContent).radii")
-    move(page, "radius", said.index(shortest(radius)))
-    assert page.locator("#radius-value").inner_text() == shortest(radius)
+    move(page, "radius", said.index(format_number(radius)))
+    assert page.locator("#radius-value").inner_text() == format_number(radius)
 
 
 def shares(page: "Page") -> dict[str, str]:
@@ -280,7 +280,7 @@ def test_csv_is_read_back_as_the_python_apis_numbers(runs: Path, opened: Opened,
     for row in bounds:
         values = exact[row["measure"], row["method"], row["side"]][int(row["index"])]
         to_text = floor_decimals if row["side"] == "lower" else ceil_decimals
-        assert [row[f"at_{shortest(radius)}"] for radius in radii] == [to_text(value, 4) for value in values]
+        assert [row[f"at_{format_number(radius)}"] for radius in radii] == [to_text(value, 4) for value in values]
     page.locator("#state").select_option("wrong")
     inputs = saved(page, "#csv-inputs", tmp_path / "inputs.csv")
     assert {row["right?"] for row in inputs} == {"wrong"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.rounding import ceil_decimals, floor_decimals, floor_significant
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, floor_significant
 
 numbers = st.floats(-1, 1, allow_nan=False)
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import holdfast as hf
-from holdfast.evidence import SCORE_UNIT
+from holdfast.certificates.evidence import SCORE_UNIT
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel
 from holdfast.noise import BlockKey, Gaussian, Stage

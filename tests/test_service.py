@@ -18,8 +18,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import holdfast as hf
+from holdfast.certificates.evidence import Evidence
 from holdfast.errors import InvalidArgument
-from holdfast.evidence import Evidence
 from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import Unacceptable
@@ -357,7 +357,7 @@ def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_device(mon
             assert kinds[-1] == "done"
             assert "copies" not in kinds
         with monkeypatch.context() as patch:
-            patch.setattr("holdfast.sequential.Deciding.give", broken)
+            patch.setattr("holdfast.sequential.SequentialTest.update", broken)
             # The server closes the line on which it failed, so this one is not shared.
             question = f"{found.url}/v1/decide?at_least=0.2&radius=0.05"
             failed = httpx.post(question, content=npy(x), headers={"Content-Type": NPY}, timeout=20.0)

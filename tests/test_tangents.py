@@ -94,7 +94,7 @@ def test_a_targeted_curve_is_flat_before_its_radius_and_naive_after_it() -> None
 def test_blocks_join_to_the_whole_sample() -> None:
     values = np.random.default_rng(0).integers(0, 9, 50) / 8
     samples = hf.ScoreSamples(values, sigma=1.0)
-    together = joined([block.from_below() for block in samples.blocks([10, 15, 25])])
+    together = joined([block.survival_lower() for block in samples.blocks([10, 15, 25])])
     assert together.mean == pytest.approx(values.mean(), abs=1e-12)
     for s in np.unique(values):
         first = int(np.searchsorted(together.thresholds, s))

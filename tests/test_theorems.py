@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import holdfast as hf
 from holdfast.bounds.neyman_pearson import least_probability
-from holdfast.bounds.steps import Steps
+from holdfast.bounds.steps import StepBound
 
 Floats = NDArray[np.float64]
 SIGMA, ALPHA = 0.25, 0.001
@@ -120,7 +120,7 @@ def test_merging_steps_is_never_above_the_plain_sum_and_hardly_below() -> None:
         values = np.sort(1 / (1 + np.exp(-rng.normal(mean, sd, 100_000))))
         samples = hf.Exceedances(values, np.arange(100_000, 0, -1), 100_000, (0.0, 1.0))
         p = hf.DKW().lower(samples.counts, samples.n, ALPHA)
-        merged = Steps.below(samples, p, guaranteed=False)
+        merged = StepBound.below(samples, p, guaranteed=False)
         assert merged.z.size < 5_000
         for r in (0.0, 0.5, 1.0, 2.0, 3.0):
             plain = float(np.dot(samples.widths, ndtr(ndtri(p) - r)))

@@ -15,18 +15,18 @@ from scipy.stats import binom
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
-from holdfast.rounding import ceil_decimals, floor_decimals, shortest
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
-from holdfast.triage import Reach, Rule
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.triage import AcceptanceRule, AttackBounds
+from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import tally
-from holdfast.triage.reach import measure_reach
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
 from holdfast.triage.sequence import certified_among, fallback, starting_levels
-from holdfast.triage.tally import Tally
+from holdfast.triage.threshold_test import ThresholdTest
 
 SIGMA = 0.5
 _INDICES = itertools.count()
@@ -59,7 +59,7 @@ def population(count: int, rng: np.random.Generator, n: int = 1_000) -> list[tup
 @pytest.mark.parametrize("n", [100, 1_000, 20_000])
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 0.98])
 def test_the_rules_two_promises_hold_exactly_for_votes(threshold: float, n: int) -> None:
-    rule = Rule(threshold, n, 100, 0.01)
+    rule = AcceptanceRule(threshold, n, 100, 0.01)
     if not rule.possible:
         assert n * math.log(1 / threshold) < math.log(100)
         return
@@ -74,17 +74,17 @@ def test_the_rules_two_promises_hold_exactly_for_votes(threshold: float, n: int)
 
 def test_the_confidence_shown_is_the_threshold_that_would_just_accept() -> None:
     for average in (0.6, 0.9, 0.999):
-        shown = Rule(0.5, 2_000, 100, 0.01).confidence(average)
+        shown = AcceptanceRule(0.5, 2_000, 100, 0.01).confidence(average)
         assert kl(average, shown) == pytest.approx(math.log(100) / 2_000)
-        assert Rule(shown - 1e-6, 2_000, 100, 0.01).accepts(average)
-        assert not Rule(shown + 1e-6, 2_000, 100, 0.01).accepts(average)
+        assert AcceptanceRule(shown - 1e-6, 2_000, 100, 0.01).accepts(average)
+        assert not AcceptanceRule(shown + 1e-6, 2_000, 100, 0.01).accepts(average)
 
 
 def test_reach_covers_the_probit_models_true_range_and_comes_close() -> None:
     rng, radius, short = np.random.default_rng(3), 0.3, 0
     for middle, label in itertools.product((-0.5, 0.4, 1.5), (0, 1)):
         scores = ndtr(middle + SIGMA * rng.normal(size=20_000))
-        reach, _ = measure_reach([(certificate(scores), label)], radius=radius, alpha=0.01)
+        reach, _ = bound_attacks([(certificate(scores), label)], radius=radius, alpha=0.01)
         low, high = (ndtr((middle + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
         wrong, sure = (1 - low, low) if label == 0 else (max(high, 1 - low), 0.0)
         short += int(reach.wrong[0] < wrong or reach.sure[0] > sure)
@@ -96,12 +96,12 @@ def test_reach_covers_the_probit_models_true_range_and_comes_close() -> None:
 def test_margins_tell_that_no_single_other_class_can_win() -> None:
     # The class has 0.4, and two others 0.3 each: all others together could reach 1 - 0.4, one of them cannot.
     many = certificate(np.full(20_000, 0.4), margins=np.full(20_000, 0.1))
-    reach, _ = measure_reach([(many, 0)], radius=0.0, alpha=0.01)
+    reach, _ = bound_attacks([(many, 0)], radius=0.0, alpha=0.01)
     assert 0.45 < reach.wrong[0] < 0.46
 
 
 def test_a_tally_is_exactly_binomial_where_nothing_else_can_fail() -> None:
-    counted = Tally(10**9, 3, 200, 0.0, 0.0)
+    counted = ThresholdTest(10**9, 3, 200, 0.0, 0.0)
     assert counted.error_bound(0.05) == pytest.approx(_clopper_upper(3, 203, 0.045), rel=1e-6)
     assert counted.passes(counted.error_bound(0.05) + 1e-9, 0.05)
     assert not counted.passes(counted.error_bound(0.05) - 1e-6, 0.05)
@@ -116,10 +116,16 @@ def _clopper_upper(k: int, n: int, alpha: float) -> float:
 
 
 def test_the_certificates_alpha_makes_the_test_stricter() -> None:
-    plain = Tally(500, 5, 400, 0.0, 0.0).error_bound(0.05)
-    assert plain < Tally(500, 5, 400, 0.001, 0.001).error_bound(0.05) < Tally(500, 5, 400, 0.01, 0.01).error_bound(0.05)
-    assert Tally(500, 5, 400, 0.001, 0.001).error_bound(0.05) < Tally(500, 5, 400, 0.001, 0.1).error_bound(0.05)
-    assert not Tally(500, 0, 0, 0.0, 0.0).passes(0.5, 0.5)
+    plain = ThresholdTest(500, 5, 400, 0.0, 0.0).error_bound(0.05)
+    assert (
+        plain
+        < ThresholdTest(500, 5, 400, 0.001, 0.001).error_bound(0.05)
+        < ThresholdTest(500, 5, 400, 0.01, 0.01).error_bound(0.05)
+    )
+    assert ThresholdTest(500, 5, 400, 0.001, 0.001).error_bound(0.05) < ThresholdTest(
+        500, 5, 400, 0.001, 0.1
+    ).error_bound(0.05)
+    assert not ThresholdTest(500, 0, 0, 0.0, 0.0).passes(0.5, 0.5)
 
 
 def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
@@ -141,9 +147,9 @@ def test_what_passes_hands_its_level_on_and_what_fails_loses_it() -> None:
 
 def test_no_level_is_left_with_thresholds_that_so_few_copies_could_never_reach() -> None:
     # From 180 copies nothing is accepted at 0.98: half of delta would be lost on it.
-    rules = [Rule(threshold, 180, 100, 0.001) for threshold in (0.98, 0.8)]
+    rules = [AcceptanceRule(threshold, 180, 100, 0.001) for threshold in (0.98, 0.8)]
     assert [rule.possible for rule in rules] == [False, True]
-    first, second = (Tally(200, k, 190 * k, rule.alpha, rule.missed) for k, rule in enumerate(rules))
+    first, second = (ThresholdTest(200, k, 190 * k, rule.alpha, rule.missed) for k, rule in enumerate(rules))
     epsilon = (second.error_bound(0.05) + second.error_bound(0.025)) / 2
     assert certified_among([first, second], epsilon, 0.05) == [False, True]
     # Which ones are able is told by numbers alone, never by how the inputs turned out.
@@ -151,10 +157,10 @@ def test_no_level_is_left_with_thresholds_that_so_few_copies_could_never_reach()
 
 
 def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
-    rule = Rule(0.8, 1_000, 100, 0.01)
+    rule = AcceptanceRule(0.8, 1_000, 100, 0.01)
     lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
     upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
-    reach = Reach(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
+    reach = AttackBounds(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
     assert (tally(reach, rule).could_be_wrong, tally(reach, rule).surely_right) == (0, 2)
     other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
     assert (tally(other_way, rule).could_be_wrong, tally(other_way, rule).surely_right) == (3, 0)
@@ -165,7 +171,7 @@ def test_the_worst_answer_within_reach() -> None:
 
     def worst(right: np.ndarray, leads: np.ndarray) -> float:
         low, high, other = np.array([0.35]), np.array([0.5]), np.array([0.6])
-        return float(largest_squares(Reach(0.1, 0.01, right, low, high, other, leads, low))[0])
+        return float(largest_squares(AttackBounds(0.1, 0.01, right, low, high, other, leads, low))[0])
 
     assert worst(yes, yes) == pytest.approx(0.65**2)  # as unsure as can be, and right
     assert worst(no, yes) == pytest.approx(0.5**2)  # as sure as can be, and wrong
@@ -180,7 +186,7 @@ def test_the_largest_calibration_error_is_what_trying_every_assignment_finds() -
         low = rng.uniform(0, 1, n)
         high = np.minimum(1, low + rng.uniform(0, 0.35, n))
         leads = rng.random(n) < 0.5
-        reach = Reach(0.1, 0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
+        reach = AttackBounds(0.1, 0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
         options = options_of(reach)
 
         def choices(i: int, options: Sequence[Option] = options) -> list[tuple[int, float, float]]:
@@ -208,11 +214,11 @@ def test_brier_and_calibration_bounds_hold_for_the_population_under_attack() -> 
     middles = np.repeat([0.1, 1.2, 2.5], 5)
     right = np.tile([True, True, True, True, False], 3)
     low, high = (ndtr((middles + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
-    exact = Reach(radius, 0.0, right, low, high, 1 - low, middles > radius, low)
+    exact = AttackBounds(radius, 0.0, right, low, high, 1 - low, middles > radius, low)
     squares = np.where(right, (1 - low) ** 2, np.maximum(high**2, np.where(middles < radius, (1 - low) ** 2, 0.0)))
     assert largest_squares(exact) == pytest.approx(squares)
     true_brier, true_ece = float(squares.mean()), largest_ece(options_of(exact))
-    pool, _ = measure_reach(
+    pool, _ = bound_attacks(
         ((certificate(ndtr(m + SIGMA * rng.normal(size=500))), 0) for m in middles for _ in range(20)),
         radius=radius,
         alpha=alpha,
@@ -372,7 +378,7 @@ def test_alphas_below_what_can_be_computed_with_are_refused() -> None:
     with pytest.raises(hf.InvalidArgument, match="alpha must be at least"):
         hf.bound(scores, alpha=1e-300)
     smallest = replace(people[0][0], alpha=1e-100, claims=("label", "score", "margin"))
-    assert 0 <= smallest.score.lower(0.1) <= smallest.evidence.score.from_below().mean
+    assert 0 <= smallest.score.lower(0.1) <= smallest.evidence.score.survival_lower().mean
     votes = smallest.evidence.votes
     assert smallest.label_radius == hf.LabelCertificate(votes, 500, SIGMA, 1e-100 / 3).radius
 
@@ -479,7 +485,7 @@ def test_the_table_keeps_every_digit_in_a_narrow_terminal(
     row = found.chosen
     assert row is not None
     numbers = [
-        shortest(row.threshold),
+        format_number(row.threshold),
         str(row.could_be_wrong),
         str(row.surely_right),
         ceil_decimals(row.error_bound, 3),

@@ -16,17 +16,17 @@ from scipy.special import ndtr
 from scipy.stats import binom, binomtest
 
 import holdfast as hf
-from holdfast.evidence import Evidence
-from holdfast.triage import Reach, Rule
+from holdfast.certificates.evidence import Evidence
+from holdfast.triage import AcceptanceRule, AttackBounds
+from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import GRID, tally
-from holdfast.triage.reach import measure_reach
 from holdfast.triage.sequence import certified_among
-from holdfast.triage.tally import Tally
+from holdfast.triage.threshold_test import ThresholdTest
 
 SIGMA, RADIUS, COPIES, SELECTION = 1.0, 0.5, 2_000, 101
 EPSILON, DELTA, ALPHA = 0.2, 0.1, 0.004
 DRAWS, INPUTS = 2_500, 400
-RULES = [Rule(threshold, COPIES, SELECTION, ALPHA) for threshold in GRID]
+RULES = [AcceptanceRule(threshold, COPIES, SELECTION, ALPHA) for threshold in GRID]
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ POPULATIONS = {
 }
 
 
-def bounds_of_every_count() -> Reach:
+def bounds_of_every_count() -> AttackBounds:
     """What the library makes of each possible certificate, by how many of its copies have the score one."""
     return _bounds(RADIUS)
 
 
 @cache
-def _bounds(radius: float) -> Reach:
+def _bounds(radius: float) -> AttackBounds:
     def certificate(ones: int) -> hf.Certificate:
         counts = np.zeros(16_385, dtype=np.int64)
         counts[[0, -1]] = COPIES - ones, ones
@@ -75,11 +75,11 @@ def _bounds(radius: float) -> Reach:
         evidence = Evidence(COPIES, ones, score, margin)
         return hf.Certificate(0, SELECTION, ALPHA, ("score",), "lower", hf.CDF(), evidence, made)
 
-    reach, _ = measure_reach(((certificate(k), 0) for k in range(COPIES + 1)), radius=radius, alpha=ALPHA)
+    reach, _ = bound_attacks(((certificate(k), 0) for k in range(COPIES + 1)), radius=radius, alpha=ALPHA)
     return reach
 
 
-def drawn(people: Population, rng: np.random.Generator, table: Reach) -> Reach:
+def drawn(people: Population, rng: np.random.Generator, table: AttackBounds) -> AttackBounds:
     """The reach of a fresh calibration set, by certificates with fresh noise."""
     who = rng.choice(people.x.size, size=INPUTS, p=people.weight)
     first = ndtr(people.x[who] / SIGMA)
@@ -90,7 +90,7 @@ def drawn(people: Population, rng: np.random.Generator, table: Reach) -> Reach:
 
 
 @cache
-def worst_error(name: str, rule: Rule) -> float:
+def worst_error(name: str, rule: AcceptanceRule) -> float:
     """The exact error among accepted under the best adversary: a ratio, maximised by Dinkelbach's iteration."""
     if not rule.possible:
         return 0.0
@@ -110,7 +110,7 @@ def worst_error(name: str, rule: Rule) -> float:
     return error
 
 
-def violations(name: str, choose: Callable[[Reach], list[bool]], table: Reach, draws: int = DRAWS) -> int:
+def violations(name: str, choose: Callable[[AttackBounds], list[bool]], table: AttackBounds, draws: int = DRAWS) -> int:
     """In how many draws some threshold is called good that is not."""
     rng = np.random.default_rng(sum(map(ord, name)))
     bad = np.array([worst_error(name, rule) > EPSILON for rule in RULES])
@@ -118,11 +118,11 @@ def violations(name: str, choose: Callable[[Reach], list[bool]], table: Reach, d
     return sum(bool((bad & np.array(choose(drawn(POPULATIONS[name], rng, table)))).any()) for _ in range(draws))
 
 
-def library(reach: Reach) -> list[bool]:
+def library(reach: AttackBounds) -> list[bool]:
     return certified_among([tally(reach, rule) for rule in RULES], EPSILON, DELTA)
 
 
-def one_threshold(reach: Reach) -> list[bool]:
+def one_threshold(reach: AttackBounds) -> list[bool]:
     """All of delta on a single threshold."""
     return [rule is RULES[30] and certified_among([tally(reach, rule)], EPSILON, DELTA)[0] for rule in RULES]
 
@@ -161,11 +161,11 @@ def test_scores_instead_of_bounds_would_break_the_promise(name: str) -> None:
 
 @pytest.mark.slow
 def test_dividing_by_who_is_accepted_without_an_attack_would_break_the_promise() -> None:
-    def naive(reach: Reach) -> list[bool]:
-        def counted(rule: Rule) -> Tally:
+    def naive(reach: AttackBounds) -> list[bool]:
+        def counted(rule: AcceptanceRule) -> ThresholdTest:
             wrong = reach.wrong >= rule.threshold
             kept = reach.right & (reach.average >= rule.needed) & ~wrong
-            return Tally(len(reach), int(wrong.sum()), int(kept.sum()), ALPHA, rule.missed)
+            return ThresholdTest(len(reach), int(wrong.sum()), int(kept.sum()), ALPHA, rule.missed)
 
         return certified_among([counted(rule) for rule in RULES], EPSILON, DELTA)
 
@@ -174,7 +174,7 @@ def test_dividing_by_who_is_accepted_without_an_attack_would_break_the_promise()
 
 @pytest.mark.slow
 def test_the_counted_ratio_alone_would_break_the_promise() -> None:
-    def counted(reach: Reach) -> list[bool]:
+    def counted(reach: AttackBounds) -> list[bool]:
         return [tally(reach, rule).observed <= EPSILON for rule in RULES]
 
     assert not consistent(violations("by a hair", counted, bounds_of_every_count(), 300), 300)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from holdfast.bands.calibration import VERSION, solve
-from holdfast.serve.looks import plan_looks
+from holdfast.sequential.looks import plan_looks
 from holdfast.validation import Sides
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "bands" / "calibrations.json"

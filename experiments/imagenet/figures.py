@@ -17,9 +17,9 @@ from holdfast.errors import HoldfastError
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure
 from holdfast.report.text import claim_title, headline, percent
-from holdfast.rounding import shortest
+from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
-from holdfast.runs.titles import method_title
+from holdfast.scores.rounding import format_number
 
 _RADII = "0,0.05,0.1,0.15,0.2,0.25,0.375,0.5"
 _SCORES = "0.1,0.3,0.5"
@@ -75,7 +75,7 @@ def markdown(tables: Mapping[Run, Sequence[AccuracyRow]]) -> Iterator[str]:
     for run, table in tables.items():
         radii = table[0].radii
         yield from ("", f"## {run.path.name}", "", f"{headline(run)}.", "")
-        yield f"| certified | bound | {' | '.join(shortest(radius) for radius in radii)} |"
+        yield f"| certified | bound | {' | '.join(format_number(radius) for radius in radii)} |"
         yield f"|---|---|{'---:|' * len(radii)}"
         for row in table:
             values = " | ".join(percent(value) for value in row.values)

@@ -23,8 +23,8 @@ from experiments.paper.evaluation import (
 )
 from experiments.paper.png import write_png
 from experiments.paper.published import LABEL
-from holdfast.drawing import PALETTE, house_style
-from holdfast.rounding import shortest
+from holdfast.plotting import PALETTE, house_style
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -126,7 +126,7 @@ def label_figure(counts: Counts) -> "Figure":
         figure = Figure(figsize=(6.2, 4.2))
         axes = figure.subplots()
         for colour, run in zip(PALETTE, counts.runs, strict=False):
-            name = f"sigma = {shortest(run.sigma)}"
+            name = f"sigma = {format_number(run.sigma)}"
             held = counts.labels(run)
             shown = slice(None, int(np.count_nonzero(held)) + 1)
             axes.plot(run.radii[shown], held[shown] / len(run), color=colour, drawstyle="steps-pre", label=name)
@@ -140,7 +140,7 @@ def label_figure(counts: Counts) -> "Figure":
         axes.set_ylim(0.0, 1.0)
         axes.set_xlabel("radius of the perturbation (l2)")
         axes.set_ylabel("certified accuracy")
-        axes.set_title(f"certified label, alpha = {shortest(ALPHA)}, n = {counts.runs[0].n:,}", fontsize=10)
+        axes.set_title(f"certified label, alpha = {format_number(ALPHA)}, n = {counts.runs[0].n:,}", fontsize=10)
         axes.legend(loc="upper right", fontsize=9)
         return figure
 
@@ -162,7 +162,7 @@ def _draw(axes: "Axes", counts: Counts, run: Evaluation, measure: str, lines: Se
                 reach = max(reach, float(run.radii[values > 0].max(initial=0.0)))
     axes.set_xlim(0.0, min(1.1 * reach, float(run.radii.max())) or 1.0)
     axes.set_xlabel("radius of the perturbation (l2)")
-    axes.set_title(f"sigma = {shortest(run.sigma)}, n = {run.n:,}, alpha = {shortest(ALPHA)}", fontsize=10)
+    axes.set_title(f"sigma = {format_number(run.sigma)}, n = {run.n:,}, alpha = {format_number(ALPHA)}", fontsize=10)
 
 
 def _top(counts: Counts, measures: Sequence[str]) -> float:
@@ -182,7 +182,7 @@ def _thresholds(measure: str) -> list["Artist"]:
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, linewidth=3, label=f"{measure} > {shortest(threshold)}")
+        Line2D([], [], color=colour, linewidth=3, label=f"{measure} > {format_number(threshold)}")
         for colour, threshold in zip(PALETTE, THRESHOLDS[measure], strict=False)
     ]
 
@@ -203,7 +203,7 @@ def _write_numbers(counts: Counts, target: Path) -> Path:
                 for k, threshold in enumerate(thresholds):
                     by_line = np.array([counts.of(run, measure, line)[k] for line in LINES])
                     for radius, values in zip(run.radii.tolist(), by_line.T.tolist(), strict=True):
-                        rows.writerow([run.sigma, len(run), measure, threshold, shortest(radius), *values, ""])
+                        rows.writerow([run.sigma, len(run), measure, threshold, format_number(radius), *values, ""])
             for radius, value in zip(run.radii.tolist(), counts.labels(run).tolist(), strict=True):
-                rows.writerow([run.sigma, len(run), "label", "", shortest(radius), *("" for _ in LINES), value])
+                rows.writerow([run.sigma, len(run), "label", "", format_number(radius), *("" for _ in LINES), value])
     return target

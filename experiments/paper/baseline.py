@@ -10,7 +10,7 @@ from holdfast.bounds.neyman_pearson import least_probability
 def empirical_mean(scores: hf.ScoreHistogram) -> float:
     """The mean of the samples, each counted as the upper end of its bin: never below the samples' own mean."""
     a, b = scores.support
-    return (a + b) - scores.from_above().mean
+    return (a + b) - scores.survival_upper().mean
 
 
 def best_possible(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDArray[np.float64]:

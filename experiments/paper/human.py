@@ -22,8 +22,8 @@ from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement
 from experiments.paper.evaluation import ALPHA, Evaluation, histogram
 from experiments.paper.png import write_png
 from experiments.paper.softmax import NAME, PlainSoftmax
-from holdfast.drawing import PALETTE, house_style
-from holdfast.rounding import shortest
+from holdfast.plotting import PALETTE, house_style
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ def quantities(run: Evaluation) -> dict[str, Floats]:
         found[SOFTMAX] = stored.of([a.index for a in run.answers], [a.predicted for a in run.answers])
     found["certified score at the input"] = at[:, 0]
     for k, radius in enumerate(RADII, start=1):
-        found[f"certified score at R = {shortest(radius)}"] = at[:, k]
+        found[f"certified score at R = {format_number(radius)}"] = at[:, k]
     found["certified radius of score >= 0.5"] = curves.radius(at_least=0.5)
     found["certified radius of the label"] = np.array([a.label_radius for a in run.answers])
     return found
@@ -160,7 +160,7 @@ def human_figure(studies: Sequence[Study]) -> "Figure":
                     fmt="o",
                     markersize=4.5,
                     color=PALETTE[number],
-                    label=f"sigma = {shortest(each.sigma)}",
+                    label=f"sigma = {format_number(each.sigma)}",
                 )
             axes.axvline(0.0, color="0.4", linewidth=1.0)
             axes.set_title(reading.title, fontsize=10)
@@ -209,11 +209,11 @@ def as_markdown(studies: Sequence[Study]) -> str:
         f"{studies[0].resamples:,} bootstrap resamples of the inputs (seed {SEED}), and differences to plain softmax on the same",
         "resamples. Every quantity is about the class that the smoothed classifier predicts: plain softmax is the network's own",
         "probability for it without noise, the others are Holdfast's default bounds, each alone at",
-        f"alpha = {shortest(ALPHA)}. On many images all people agree: ties share their average rank. Intervals are for one comparison",
+        f"alpha = {format_number(ALPHA)}. On many images all people agree: ties share their average rank. Intervals are for one comparison",
         "each; nothing is corrected for making several.",
     ]
     for each in studies:
-        lines += ["", f"## sigma = {shortest(each.sigma)} ({each.inputs} inputs, {each.right} predicted rightly)"]
+        lines += ["", f"## sigma = {format_number(each.sigma)} ({each.inputs} inputs, {each.right} predicted rightly)"]
         for reading in READINGS:
             if reading.key not in each.found:
                 continue

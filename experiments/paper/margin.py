@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.paper.evaluation import CIFAR10_NAMES
 from experiments.paper.png import write_png
-from holdfast.drawing import PALETTE, house_style
+from holdfast.plotting import PALETTE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,8 @@ from scipy.stats import rankdata
 
 from experiments.paper.evaluation import Answer, Evaluation
 from experiments.paper.png import write_png
-from holdfast.drawing import house_style
-from holdfast.rounding import floor_decimals, shortest
+from holdfast.plotting import house_style
+from holdfast.scores.rounding import floor_decimals, format_number
 from holdfast.zoo.datasets.labelled import LabelledData
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def picture_figure(run: Evaluation, data: LabelledData) -> "Figure":
         figure = Figure(figsize=(12.0, 4.4))
         sides = np.asarray(figure.subfigures(1, 2, wspace=0.04), dtype=object)
         for side, choice in zip(sides, choose(run.answers), strict=True):
-            side.suptitle(f"{choice.title} (sigma = {shortest(run.sigma)})\n{choice.rule}", fontsize=10.5)
+            side.suptitle(f"{choice.title} (sigma = {format_number(run.sigma)})\n{choice.rule}", fontsize=10.5)
             for axes in side.subplots(ROWS, COLUMNS, squeeze=False).ravel():
                 axes.set_axis_off()
             for axes, answer in zip(side.axes, choice.answers, strict=False):

@@ -10,8 +10,8 @@ import numpy as np
 from experiments.paper.agreement import agreement
 from experiments.paper.evaluation import ALPHA, Evaluation
 from experiments.paper.png import write_png
-from holdfast.drawing import PALETTE, house_style
-from holdfast.rounding import floor_significant, shortest
+from holdfast.plotting import PALETTE, house_style
+from holdfast.scores.rounding import floor_significant, format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,13 +32,13 @@ def scatter_figure(runs: Sequence[Evaluation]) -> "Figure":
                     radius[chosen], score[chosen], s=16, c=colour, marker=marker, alpha=0.6, label=name, linewidths=1
                 )
             rho = agreement(score, {"radius": radius}, reference=None).rho["radius"]
-            axes.set_title(f"sigma = {shortest(run.sigma)}; rank correlation {rho}", fontsize=10)
+            axes.set_title(f"sigma = {format_number(run.sigma)}; rank correlation {rho}", fontsize=10)
             axes.set_xlabel("certified radius of the label (l2)")
             axes.set_xlim(left=-0.02 * float(radius.max() or 1.0))
             axes.set_ylim(0.0, 1.02)
         panels[0].set_ylabel("certified average score at the input")
         handles, names = panels[0].get_legend_handles_labels()
-        title = f"the predicted class is (n = {runs[0].n:,}, alpha = {shortest(ALPHA)} each):"
+        title = f"the predicted class is (n = {runs[0].n:,}, alpha = {format_number(ALPHA)} each):"
         figure.legend(handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9)
         return figure
 
@@ -52,5 +52,5 @@ def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:
         for run in runs:
             for a in run.answers:
                 numbers = (floor_significant(a.label_radius, 4), floor_significant(a.score, 4))
-                rows.writerow([run.sigma, a.index, a.label, a.predicted, *(shortest(each) for each in numbers)])
+                rows.writerow([run.sigma, a.index, a.label, a.predicted, *(format_number(each) for each in numbers)])
     return [write_png(scatter_figure(runs), folder / "score_against_radius.png"), target]

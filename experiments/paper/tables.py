@@ -6,13 +6,13 @@ from pathlib import Path
 from experiments.paper.accuracy import Counts
 from experiments.paper.evaluation import ALPHA, LINES, RADII, THRESHOLDS, Evaluation
 from experiments.paper.published import LABEL, SCORE
-from holdfast.rounding import shortest
+from holdfast.scores.rounding import format_number
 
 _INTRODUCTION = f"""# Certified accuracy on CIFAR-10
 
 Written by `python -m experiments.paper.figures` from stored runs. Each value is the share of inputs whose predicted class is
 right and whose bound is strictly above the threshold at every perturbation up to the radius. As in the paper, each claim stands
-alone at alpha = {shortest(ALPHA)} (a Holdfast certificate otherwise divides alpha among its claims), and the class is the one with the
+alone at alpha = {format_number(ALPHA)} (a Holdfast certificate otherwise divides alpha among its claims), and the class is the one with the
 largest average score over the selection copies. Lines marked * are estimates for comparison, not certificates. Rows
 marked "published" are Kumar et al. 2020 (scores) and Cohen et al. 2019 (labels), recomputed from their per-image logs: other
 networks, certified on the same images. Shares are cut after three digits, never rounded up.
@@ -29,16 +29,16 @@ def write_tables(counts: Counts, folder: Path) -> list[Path]:
 def _section(counts: Counts, run: Evaluation) -> str:
     right = _share(int(run.right.sum()), len(run))
     lines = [
-        f"## sigma = {shortest(run.sigma)}",
+        f"## sigma = {format_number(run.sigma)}",
         "",
         f"{len(run)} inputs, n = {run.n:,}, the network in {run.precision}; the predicted class is right for {right}.",
         "",
-        f"| certified | by | {' | '.join(f'R = {shortest(radius)}' for radius in RADII)} |",
+        f"| certified | by | {' | '.join(f'R = {format_number(radius)}' for radius in RADII)} |",
         f"|---|---|{'---|' * len(RADII)}",
     ]
     for measure, thresholds in THRESHOLDS.items():
         for k, threshold in enumerate(thresholds):
-            claim = f"{measure} > {shortest(threshold)}"
+            claim = f"{measure} > {format_number(threshold)}"
             for line in LINES:
                 star = "" if line.certified else "*"
                 shares = [_share(each, len(run)) for each in counts.at(run, counts.of(run, measure, line)[k])]

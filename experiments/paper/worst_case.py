@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from experiments.paper.png import write_png
-from holdfast.drawing import PALETTE, house_style
+from holdfast.plotting import PALETTE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

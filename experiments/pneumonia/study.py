@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import holdfast as hf
-from holdfast.rounding import ceil_decimals, floor_decimals
+from holdfast.scores.rounding import ceil_decimals, floor_decimals
 
 RADII = (0.0, 0.05, 0.1, 0.15, 0.25)
 Labelled = Sequence[tuple[hf.Certificate, int]]

@@ -7,11 +7,12 @@ Holdfast computes, with probability at least 1 - alpha. Names that need torch or
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds import CDF, BestOf, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
-from holdfast.certificate import Certificate, Provenance
-from holdfast.classes import ClassCertificate
+from holdfast.certificates.certificate import Certificate, Provenance
+from holdfast.certificates.classes import ClassCertificate
+from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import (
     CheckpointError,
     ClusterError,
@@ -23,11 +24,10 @@ from holdfast.errors import (
     NotClaimed,
     RunError,
 )
-from holdfast.evidence import Evidence
-from holdfast.label import LabelCertificate
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
+from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
 from holdfast.triage import Triage, choose_threshold
 from holdfast.version import installed_version
 

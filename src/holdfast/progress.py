@@ -27,7 +27,7 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s", style="dim")
 
 
-def unseen(done: int) -> None:
+def ignore(done: int) -> None:
     """Nobody watches."""
 
 
@@ -38,7 +38,7 @@ def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | No
     ``show=None`` shows it if stderr is a terminal.
     """
     if not (sys.stderr.isatty() if show is None else show):
-        yield unseen
+        yield ignore
         return
     bar = Progress(
         TextColumn("{task.description}"),

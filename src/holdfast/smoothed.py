@@ -12,23 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.adaptive import AdaptiveRadius, adaptive_radius
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificate import CLAIMS, Certificate, Provenance, check_claims
-from holdfast.classes import CLASS_CLAIMS, ClassCertificate, check_class_question
+from holdfast.certificates.certificate import CLAIMS, Certificate, Provenance, check_claims
+from holdfast.certificates.classes import CLASS_CLAIMS, ClassCertificate, check_class_question
+from holdfast.certificates.evidence import MOST_SELECTION
+from holdfast.certificates.feasibility import check_feasible
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.evidence import MOST_SELECTION
-from holdfast.feasibility import check_feasible
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
-from holdfast.progress import progress_bar, unseen
+from holdfast.progress import ignore, progress_bar
 from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch, reused_batch
 from holdfast.sampling.decisions import Asked, decide_all
 from holdfast.sampling.inputs import as_input, check_kind
 from holdfast.scores import ScoreHistogram, Scores
-from holdfast.sequential import Deciding, Decision
+from holdfast.sequential import Decision, SequentialTest
+from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
 from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_sigma, check_threshold
 from holdfast.version import installed_version
@@ -250,8 +250,8 @@ class SmoothedClassifier:
         support = _support_of(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
 
-        def question() -> Deciding:
-            return Deciding(
+        def question() -> SequentialTest:
+            return SequentialTest(
                 at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
             )
 
@@ -311,10 +311,10 @@ class SmoothedClassifier:
         key = check_count("index", index, at_least=0)
         engine, _ = self._engine_for([x], n0 + n_max, seed, batch)
         inside = self._checked([x], 0, None)
-        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=unseen)[0].predicted
+        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=ignore)[0].predicted
 
         def scores(start: int, stop: int) -> ScoreHistogram:
-            evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=unseen)[0]
+            evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=ignore)[0]
             return evidence.score if measure == "score" else evidence.margin
 
         return predicted, scores

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from holdfast.bands.escape import escape_probability
+from holdfast.bands.crossing_probability import crossing_probability
 from holdfast.bands.ranks import spread_ranks
-from holdfast.rounding import probability_down
+from holdfast.scores.rounding import probability_down
 from holdfast.validation import Sides, per_side
 
 VERSION = 2
@@ -74,7 +74,7 @@ def failure_probability(n: int, gamma: float, sides: Sides, *, about: float) -> 
         most = np.concatenate((most, (n - i[useful])[::-1]))[order]
         most = np.minimum.accumulate(most[::-1])[::-1]
         times = np.concatenate((times, mirrored))[order]
-    return escape_probability(n, times, least, most, about=about)
+    return crossing_probability(n, times, least, most, about=about)
 
 
 _kept: ContextVar[bool] = ContextVar("kept", default=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bands.band import Band
-from holdfast.rounding import probability_down
+from holdfast.scores.rounding import probability_down
 from holdfast.validation import Sides, per_side
 
 

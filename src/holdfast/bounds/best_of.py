@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.side import Side
+from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
 from holdfast.validation import Sides
 
 
 @dataclass(frozen=True, eq=False)
-class Highest(Side):
+class Highest(RadiusBound):
     """The largest of several lower bounds."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[RadiusBound, ...]
 
     def value(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         """At each distance, the largest."""
@@ -63,7 +63,7 @@ class BestOf(Method):
         """Whether any of them does."""
         return any(method.needs_order for method in self.methods)
 
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Each method at its share."""
         share = alpha / len(self.methods)
         return Highest(tuple(method.side(scores, view, share, sides) for method in self.methods))

@@ -6,8 +6,8 @@ import numpy as np
 
 from holdfast.bands import Band, BerkJones
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.side import Side
-from holdfast.bounds.steps import Steps
+from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.bounds.steps import StepBound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides, check_count
@@ -46,11 +46,11 @@ class CDF(Method):
         """Whether the band is one."""
         return self.band.guaranteed
 
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One step per threshold."""
         samples = view(scores)
         at = samples if self.thresholds is None else equal_count(samples, self.thresholds)
-        return Steps.below(at, self.band.lower(at.counts, at.n, alpha, sides), guaranteed=self.guaranteed)
+        return StepBound.below(at, self.band.lower(at.counts, at.n, alpha, sides), guaranteed=self.guaranteed)
 
 
 def equal_count(samples: Exceedances, thresholds: int) -> Exceedances:

@@ -7,8 +7,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.bounds.search import largest_radius
-from holdfast.bounds.side import Side
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.validation import check_radii
 
@@ -30,8 +30,8 @@ class Curve:
     method: str
     guaranteed: bool
     support: tuple[float, float]
-    below: Side
-    above: Side | None
+    below: RadiusBound
+    above: RadiusBound | None
 
     @property
     def sides(self) -> str:
@@ -83,7 +83,7 @@ class Curve:
         found = np.array([largest_radius(steps.value, float(c)) for c in thresholds.ravel()]).reshape(thresholds.shape)
         return _like(thresholds, self.sigma * found * (1 - 4 * np.finfo(np.float64).eps))
 
-    def _upper_side(self) -> Side:
+    def _upper_side(self) -> RadiusBound:
         if self.above is None:
             raise NotClaimed(
                 'this curve has a lower side only, and all of its alpha was spent there; ask for sides="both"'

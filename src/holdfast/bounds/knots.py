@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.neyman_pearson import least_probability
-from holdfast.bounds.side import Side
-from holdfast.rounding import SLACK
+from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.scores.rounding import SLACK
 
 _CURVATURE = 0.2419707245191434
 """The largest slope of the normal density, ``exp(-1/2) / sqrt(2 pi)``, rounded up."""
 
 
 @dataclass(frozen=True, eq=False)
-class Knots(Side):
+class Knots(RadiusBound):
     """Lower bounds ``values`` on ``T(r) = a + Integral g_r(p(s)) ds`` at ascending distances ``r``, and between them.
 
     Guarantee:

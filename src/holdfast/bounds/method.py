@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from holdfast.bounds.curve import Curve
-from holdfast.bounds.side import Side
+from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
 
@@ -29,7 +29,7 @@ class Method(ABC):
         """False if any part is a plug-in estimate: its curves are not certificates."""
 
     @abstractmethod
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """A lower bound for the score as ``view`` shows it; if both sides are asked for, each within the same ``alpha``."""
 
     def curve(self, scores: Scores, alpha: float, sides: Sides) -> Curve:
@@ -40,6 +40,6 @@ class Method(ABC):
             method=self.name,
             guaranteed=self.guaranteed,
             support=scores.support,
-            below=self.side(scores, lambda each: each.from_below(), alpha, sides),
-            above=self.side(scores, lambda each: each.from_above(), alpha, sides) if sides == "both" else None,
+            below=self.side(scores, lambda each: each.survival_lower(), alpha, sides),
+            above=self.side(scores, lambda each: each.survival_upper(), alpha, sides) if sides == "both" else None,
         )

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.side import Side
-from holdfast.bounds.steps import Steps
+from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.bounds.steps import StepBound
 from holdfast.errors import InvalidArgument
 from holdfast.means import Hoeffding, MeanBound
 from holdfast.scores import Exceedances, Scores
@@ -43,10 +43,10 @@ class Naive(Method):
         """Whether the mean bound is one."""
         return self.mean.guaranteed
 
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One step of full height."""
         samples = view(scores)
         a, b = samples.support
         share = (self.mean.lower(samples, alpha, sides) - a) / (b - a)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
-        return Steps.below(whole, np.clip(np.array([share]), 0.0, 1.0), guaranteed=self.guaranteed)
+        return StepBound.below(whole, np.clip(np.array([share]), 0.0, 1.0), guaranteed=self.guaranteed)

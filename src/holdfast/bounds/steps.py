@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from holdfast.bounds.neyman_pearson import quantile, shifted
-from holdfast.bounds.side import Side
-from holdfast.rounding import SLACK, probability_down
+from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.scores import Exceedances
+from holdfast.scores.rounding import SLACK, probability_down
 
 _EXACT_UP_TO = 4_096
 _SPACING = 0.002
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Side):
+class StepBound(RadiusBound):
     """``value(r) = a + sum_j weights[j] g_r(p_j)`` with ``z[j] = Phi^-1(p_j)``.
 
     Guarantee:
@@ -37,7 +37,7 @@ class Steps(Side):
     slack: float
 
     @classmethod
-    def below(cls, at: Exceedances, probabilities: NDArray[np.float64], *, guaranteed: bool) -> "Steps":
+    def below(cls, at: Exceedances, probabilities: NDArray[np.float64], *, guaranteed: bool) -> "StepBound":
         """The staircase through ``probabilities`` at the thresholds of ``at``; it descends as thresholds rise."""
         weights, p = at.widths, probabilities
         rises = (weights > 0) & (p > 0)
@@ -59,7 +59,7 @@ def _merge(weights: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[NDArra
 
     Guarantee:
         ``g_r`` is convex, so ``sum w_i g_r(p_i) >= (sum w_i) g_r(average p)``: the merged sum is never above the original
-        one. (Upper bounds are lower bounds of the reflected score, so the same serves them.) Steps within 0.002 in
+        one. (Upper bounds are lower bounds of the reflected score, so the same serves them.) StepBound within 0.002 in
         ``Phi^-1`` differ from their average to second order only: the loss at r = 3 is below 1e-5 of the bound.
     """
     ascending_p, ascending_w = p[::-1], weights[::-1]

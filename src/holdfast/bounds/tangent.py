@@ -80,7 +80,7 @@ def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
 
 
 @dataclass(frozen=True, eq=False)
-class Wager:
+class BettingRound:
     """What the gambler holds against ``T(r) <= theta`` in one block: ``prod (1 + bet (y - (theta - constant)))``."""
 
     constant: float
@@ -119,7 +119,7 @@ def rounds(blocks: Sequence[Exceedances]) -> list[Round]:
 
 
 @dataclass(frozen=True, eq=False)
-class Tangents:
+class TangentFamily:
     """The tangents at a guess, one for each cap on their slopes (q is lowered where it would be steeper).
 
     For each: the constant ``Integral [g_r(q) - g_r'(q) q] ds``, psi at the edges, and the mean and variance that the guess
@@ -134,7 +134,7 @@ class Tangents:
     variances: NDArray[np.float64]
 
     @classmethod
-    def at(cls, guess: Pilot, r: float) -> "Tangents":
+    def at(cls, guess: Pilot, r: float) -> "TangentFamily":
         """The tangents at distance r."""
         widths, capped = np.diff(guess.edges), np.minimum(ndtri(guess.q), STEEPEST[:, None])
         mass = -np.diff(guess.q, prepend=1.0, append=0.0)
@@ -155,7 +155,7 @@ class Tangents:
         """The lower bound on ``T(r) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
         return self.constants + self.means - np.sqrt(2 * self.variances * goal / n) - self.most * goal / (3 * n)
 
-    def play(self, which: int, seen: Summary, stake: float) -> "Wager":
+    def play(self, which: int, seen: Summary, stake: float) -> "BettingRound":
         """Bet ``stake`` (but not so much that a sample at the bottom ruins) on every sample of a block.
 
         Within a group samples are represented by their mean; the wealth that this could overstate (Taylor's remainder,
@@ -167,7 +167,7 @@ class Tangents:
         y = start + steep * (seen.means - self.edges[seen.interval])
         ruin = 1 + bet * (np.maximum(start, y - steep * seen.spans) - most)
         overstated = float(np.sum(seen.counts * (bet * steep * seen.spans / ruin) ** 2)) / 8
-        return Wager(float(self.constants[which]), y, seen.counts, bet, most, overstated)
+        return BettingRound(float(self.constants[which]), y, seen.counts, bet, most, overstated)
 
 
 def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: float, alpha: float) -> float:
@@ -187,7 +187,7 @@ def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: floa
     n = sum(int(each.seen.counts.sum()) for each in played)
     wagers = []
     for each in played:
-        tangents = Tangents.at(each.guess, r)
+        tangents = TangentFamily.at(each.guess, r)
         best = int(np.argmax(tangents.foreseen(goal, n)))
         wagers.append(tangents.play(best, each.seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
     needed = goal * (1 + 1e-12) + 1e-9

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds.knots import Knots
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.side import Side
+from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.bounds.tangent import rounds, tangent_bound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
@@ -46,7 +46,7 @@ class Tangents(Method):
         """It is a certificate."""
         return True
 
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Bounds at the knots, and what follows between them."""
         return _through(_KNOTS, scores, view, self.pilot, per_side(alpha, sides) / len(_KNOTS))
 
@@ -83,7 +83,7 @@ class Tangent(Method):
         """It is a certificate."""
         return True
 
-    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> Side:
+    def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
         knot = np.array([self.radius / scores.sigma])
         return _through(knot, scores, view, self.pilot, per_side(alpha, sides))

@@ -63,8 +63,8 @@ def certify(
     from holdfast.cli.models import check_images, open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
+    from holdfast.runs.calibration_checks import COUNT
     from holdfast.runs.execute import Plan
-    from holdfast.runs.held_out import COUNT
     from holdfast.smoothed import Settings, SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 

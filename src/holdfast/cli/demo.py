@@ -106,7 +106,7 @@ def demo(
 
 def _three(entries: "Sequence[Entry]") -> "dict[str, Entry]":
     """The most confident input, the one whose radius promises most beyond its confidence, and the most fragile."""
-    from holdfast.certificate import Certificate
+    from holdfast.certificates.certificate import Certificate
 
     def confidence(entry: "Entry") -> float:
         certificate: Certificate = entry.certificate

@@ -45,7 +45,7 @@ def train(
     from holdfast.errors import InvalidArgument
     from holdfast.models import resolve_device
     from holdfast.progress import progress_bar
-    from holdfast.runs.held_out import COUNT, IMAGES
+    from holdfast.runs.calibration_checks import COUNT, IMAGES
     from holdfast.train.loop import architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.train.recipe import Epoch, Recipe

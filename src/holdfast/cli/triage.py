@@ -14,7 +14,7 @@ from holdfast.cli.parsing import choice, numbers
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
     from holdfast.triage import Row, Triage
-    from holdfast.triage.reach import Labelled
+    from holdfast.triage.attack_bounds import Labelled
 
 _SHOWN = 12
 _NARROWEST = 64
@@ -43,8 +43,8 @@ def triage(
     """
     from holdfast.errors import RunError
     from holdfast.report.figures import check_new_figure, save_figure
+    from holdfast.runs.calibration_checks import was_cut
     from holdfast.runs.folder import RunFolder
-    from holdfast.runs.held_out import was_cut
     from holdfast.runs.run import Run
     from holdfast.triage import choose_threshold
 
@@ -123,7 +123,7 @@ def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
 
 
 def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) -> None:
-    from holdfast.rounding import ceil_decimals
+    from holdfast.scores.rounding import ceil_decimals
 
     console.print(str(found), style="bold", soft_wrap=False)
     console.print()
@@ -148,7 +148,7 @@ def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) ->
 
 
 def _table(found: "Triage") -> Table:
-    from holdfast.rounding import ceil_decimals, floor_decimals, shortest
+    from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for title in ("from", "could be wrong", "surely right", "at most", "covers", "accepted", "wrong", ""):
@@ -156,7 +156,7 @@ def _table(found: "Triage") -> Table:
     for row in _shown(found):
         verdict = "chosen" if row == found.chosen else "certified" if row.certified else ""
         table.add_row(
-            shortest(row.threshold),
+            format_number(row.threshold),
             str(row.could_be_wrong),
             str(row.surely_right),
             ceil_decimals(row.error_bound, 3),

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from holdfast.means.mean import MeanBound
-from holdfast.rounding import SLACK
 from holdfast.scores import Exceedances
+from holdfast.scores.rounding import SLACK
 from holdfast.validation import Sides, per_side
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from holdfast.errors import InvalidArgument
 from holdfast.runs.interval import LEVEL, ShareIntervals, share_intervals
+from holdfast.runs.method_names import LABEL_METHOD, guaranteed
 from holdfast.runs.run import DEFAULT_THRESHOLDS, Run
-from holdfast.runs.titles import LABEL_METHOD, guaranteed
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.drawing import PALETTE, draw_curves, house_style
 from holdfast.errors import InvalidArgument, RunError
+from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question
 from holdfast.report.axis import radius_axis
 from holdfast.runs.interval import LEVEL

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificate import sure
+from holdfast.certificates.certificate import format_confidence
 from holdfast.report.accuracy import Question
+from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.packing import Columns
-from holdfast.report.quanta import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.thumbnails import Sheets
-from holdfast.rounding import shortest
+from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.held_out import why_fewer
 from holdfast.runs.interval import LEVEL, share_intervals
-from holdfast.runs.titles import guaranteed, method_description
+from holdfast.runs.method_names import guaranteed, method_description
 from holdfast.scores import OccupiedCounters
+from holdfast.scores.rounding import format_number
 from holdfast.version import installed_version
 
 HISTOGRAM_BINS = 50
@@ -39,10 +39,13 @@ def payload(
         "format": 1,
         "version": installed_version(),
         "unit": UNIT,
-        "radii": [shortest(radius) for radius in radii],
+        "radii": [format_number(radius) for radius in radii],
         "measures": measures,
         "start": _start(runs[0], question, radii, measures),
-        "intervals": {"level": shortest(LEVEL), "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}}},
+        "intervals": {
+            "level": format_number(LEVEL),
+            "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}},
+        },
         "runs": [
             _run(run, name, question, radii, pictures.get(k), columns)
             for k, (run, name) in enumerate(zip(runs, _names(runs), strict=True))
@@ -91,13 +94,13 @@ def _run(
         "name": name,
         "kind": config["kind"],
         "inputs": len(run),
-        "sigma": None if run.sigma is None else shortest(run.sigma),
+        "sigma": None if run.sigma is None else format_number(run.sigma),
         "sigmaAt": None if run.sigma is None else list(radii).index(run.sigma),
         "n": config.get("n"),
-        "sure": sure(float(config["alpha"])) if "alpha" in config else None,
+        "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
         "method": config.get("method"),
         "classes": [str(each) for each in config.get("label_names") or ()],
-        "knownRadii": None if run.radii is None else [shortest(radius) for radius in run.radii],
+        "knownRadii": None if run.radii is None else [format_number(radius) for radius in run.radii],
         "facts": facts(run),
         "index": columns.add(given.index.astype(np.int32)),
         "label": columns.add(given.label.astype(np.int32)),
@@ -175,10 +178,10 @@ def facts(run: TabulatedRun) -> list[list[str]]:
         ("split", config.get("split")),
         ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} ({why_fewer(config)})"),
         ("model", config.get("model") or config.get("provenance", {}).get("model")),
-        ("sigma", None if run.sigma is None else shortest(run.sigma)),
+        ("sigma", None if run.sigma is None else format_number(run.sigma)),
         ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),
         ("copies to choose the class (n0)", config.get("n0")),
-        ("alpha, for everything on one certificate", None if "alpha" not in config else shortest(config["alpha"])),
+        ("alpha, for everything on one certificate", None if "alpha" not in config else format_number(config["alpha"])),
         ("claims", ", ".join(config.get("claims", run.measures))),
         ("sides", config.get("sides")),
         ("bound", config.get("method")),

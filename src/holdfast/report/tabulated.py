@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificate import Certificate
-from holdfast.progress import OnDone, unseen
+from holdfast.certificates.certificate import Certificate
+from holdfast.progress import OnDone, ignore
 from holdfast.runs.run import Answers, Run
 
 
@@ -16,7 +16,7 @@ class TabulatedRun(Run):
     ``on_inputs`` is told of each bound that had to be computed.
     """
 
-    def __init__(self, run: Run, at: Sequence[float], *, on_inputs: OnDone = unseen) -> None:
+    def __init__(self, run: Run, at: Sequence[float], *, on_inputs: OnDone = ignore) -> None:
         self.path, self.config = run.path, run.config
         self.run = run
         self._on_inputs = on_inputs

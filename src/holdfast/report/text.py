@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
-from holdfast.rounding import floor_decimals, shortest
-from holdfast.runs.held_out import why_fewer
+from holdfast.runs.calibration_checks import why_fewer
+from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
-from holdfast.runs.titles import method_title
+from holdfast.scores.rounding import floor_decimals, format_number
 
 _ORDER = ("score", "margin", "label")
 
@@ -24,7 +24,7 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     )
     radii = question.radii_for(run)
     names = max(len(method_title(row.method)) for row in rows) + max(len(claim_title(row)) for row in rows) + 4
-    column = max(5, *(len(shortest(radius)) for radius in radii)) + 2
+    column = max(5, *(len(format_number(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
@@ -43,7 +43,7 @@ def _block(rows: Sequence[AccuracyRow], radii: Sequence[float], columns: range) 
     table.add_column("certified", no_wrap=True)
     table.add_column("within radius", no_wrap=True)
     for column in columns:
-        table.add_column(shortest(radii[column]), justify="right", no_wrap=True)
+        table.add_column(format_number(radii[column]), justify="right", no_wrap=True)
     claim = ""
     for row in rows:
         if claim and claim != claim_title(row):
@@ -64,7 +64,7 @@ def print_report(runs: Sequence[Run], question: Question, console: Console) -> N
 
 def claim_title(row: AccuracyRow) -> str:
     """What a row certifies."""
-    return "label" if row.threshold is None else f"{row.measure} > {shortest(row.threshold)}"
+    return "label" if row.threshold is None else f"{row.measure} > {format_number(row.threshold)}"
 
 
 def percent(share: float) -> str:
@@ -83,10 +83,10 @@ def headline(run: Run) -> str:
     if config.get("data"):
         said.append(str(config["data"]))
     if run.sigma is not None:
-        said.append(f"sigma {shortest(run.sigma)}")
+        said.append(f"sigma {format_number(run.sigma)}")
     if "n" in config:
         said.append(f"n {config['n']:,}")
     if "alpha" in config:
-        said.append(f"alpha {shortest(config['alpha'])}")
+        said.append(f"alpha {format_number(config['alpha'])}")
     said.append(f"right {percent(float(run.correct.mean()))}%")
     return ", ".join(said)

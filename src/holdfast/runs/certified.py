@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Curve, bound
 from holdfast.bounds.named import method_named
-from holdfast.certificate import Certificate
-from holdfast.label import LabelCertificate
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.label import LabelCertificate
+from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.held_out import check_held_out, check_whole
+from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.parts import read_columns, read_indices
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_entries, read_scores
-from holdfast.runs.titles import LABEL_METHOD
 from holdfast.scores import OccupiedCounters
 
 PAPER = "cdf-dkw"

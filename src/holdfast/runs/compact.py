@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import InvalidArgument, RunError
+from holdfast.runs.calibration_checks import check_whole
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.held_out import check_whole
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry, bytes_per_entry, write_part
 

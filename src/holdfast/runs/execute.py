@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.certificate import Certificate
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument
 from holdfast.noise import check_seed
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.lock import locked
-from holdfast.runs.resume import RUNNING, Begun, begun, check_same, data_fingerprints
+from holdfast.runs.resume import RUNNING, ResumeState, begun, check_same, data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import write_log
 from holdfast.runs.writer import writing
@@ -86,7 +86,7 @@ def execute(
     data, settings = plan.data, plan.settings
     config = _config(plan, smoothed, check_seed(plan.seed))
     with ExitStack() as lock:
-        found: Begun | None = None
+        found: ResumeState | None = None
         if RunFolder.holds_run(plan.out):
             found = _continued(plan, config, lock)
             say(f"resuming: {len(found.finished)} of {len(data)} were finished")
@@ -129,7 +129,7 @@ class _New:
         return RunFolder.open(self.path) if RunFolder.holds_run(self.path) else RunFolder.create(self.path, self.config)
 
 
-def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> Begun:
+def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> ResumeState:
     folder = RunFolder.open(plan.out)
     check_same(folder, config, plan.seed)  # before the lock: what is refused is not touched at all
     lock.enter_context(locked(plan.out))

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from holdfast.certificate import Certificate
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.titles import LABEL_METHOD
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, PAPER_RADII, Log, LogRow, read_log
 from holdfast.validation import check_sigma
 

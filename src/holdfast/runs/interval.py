@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from holdfast.errors import InvalidArgument
-from holdfast.rounding import SLACK
+from holdfast.scores.rounding import SLACK
 from holdfast.validation import check_count
 
 LEVEL = 0.95

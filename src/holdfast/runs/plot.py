@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.drawing import PALETTE
 from holdfast.errors import InvalidArgument
-from holdfast.rounding import shortest
+from holdfast.plotting import PALETTE
 from holdfast.runs.interval import share_intervals
+from holdfast.runs.method_names import LABEL_METHOD, method_description
 from holdfast.runs.run import Run
-from holdfast.runs.titles import LABEL_METHOD, method_description
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -86,7 +86,7 @@ def threshold_handles(measure: str, thresholds: Sequence[float]) -> "list[Artist
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, label=f"{measure} > {shortest(threshold)}")
+        Line2D([], [], color=colour, label=f"{measure} > {format_number(threshold)}")
         for colour, threshold in zip(PALETTE, thresholds, strict=False)
     ]
 
@@ -120,9 +120,9 @@ def run_handles(runs: Sequence[Run]) -> "list[Artist]":
 
 def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
     """Axes that end a little after the last certified input, and a title that says what was run."""
-    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {shortest(run.sigma)}"]
+    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {format_number(run.sigma)}"]
     if "n" in run.config:
-        said += [f"n = {run.config['n']:,}", f"alpha = {shortest(run.config['alpha'])}"]
+        said += [f"n = {run.config['n']:,}", f"alpha = {format_number(run.config['alpha'])}"]
     axes.set_title(plain(f"{short_name(run)}\n{', '.join(part for part in said if part)}"), fontsize=9.5)
     axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
     axes.set_ylim(0.0, 1.0)

@@ -28,7 +28,7 @@ _FINGERPRINTS = ("weights", "images", "labels", "indices")
 
 
 @dataclass(frozen=True)
-class Begun:
+class ResumeState:
     """An unfinished run of the same question."""
 
     folder: RunFolder
@@ -61,10 +61,10 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
         )
 
 
-def begun(folder: RunFolder) -> Begun:
+def begun(folder: RunFolder) -> ResumeState:
     """What is there of an unfinished run, swept of half-written files; only for who holds the folder's lock."""
     folder.sweep()
-    return Begun(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
+    return ResumeState(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
 
 
 def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> list[str]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.certificate import Certificate
-from holdfast.drawing import PALETTE, house_style
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
+from holdfast.plotting import PALETTE, house_style
 from holdfast.runs.folder import RunFolder
 from holdfast.validation import check_radii
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Method
 from holdfast.bounds.named import method_named
-from holdfast.certificate import Certificate, Provenance
+from holdfast.certificates.certificate import Certificate, Provenance
+from holdfast.certificates.evidence import Evidence
 from holdfast.errors import InvalidArgument
-from holdfast.evidence import Evidence
-from holdfast.grid import Grid
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import in_order, part_name, read_indices, read_part
 from holdfast.scores import OccupiedCounters, ScoreHistogram
+from holdfast.scores.grid import Grid
 from holdfast.validation import check_sides
 
 _SUPPORTS = {"score": (0.0, 1.0), "margin": (-1.0, 1.0)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import RunError
-from holdfast.rounding import floor_significant
+from holdfast.scores.rounding import floor_significant
 
 PAPER_RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 _SUFFIXES = ("00", "25", "50", "75", "100", "125", "150")

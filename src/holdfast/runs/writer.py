@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.resume import COMPLETE, INTERRUPTED, Begun
+from holdfast.runs.resume import COMPLETE, INTERRUPTED, ResumeState
 from holdfast.runs.store import write_table
 
 _SECONDS = 10.0
@@ -21,7 +21,7 @@ class RunWriter:
     ``place`` gives the folder, and may be asked again if it was interrupted at making it.
     """
 
-    def __init__(self, place: Callable[[], RunFolder], begun: Begun | None) -> None:
+    def __init__(self, place: Callable[[], RunFolder], begun: ResumeState | None) -> None:
         self._place = place
         self._folder = begun.folder if begun else None
         self._parts = begun.parts if begun else 0
@@ -60,7 +60,7 @@ class RunWriter:
 
 
 @contextmanager
-def writing(place: Callable[[], RunFolder], begun: Begun | None) -> Iterator[RunWriter]:
+def writing(place: Callable[[], RunFolder], begun: ResumeState | None) -> Iterator[RunWriter]:
     """A writer that keeps what was finished, whatever happens; the run is complete when the block ends."""
     writer = RunWriter(place, begun)
     try:

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from holdfast.classes import ClassCounts
+from holdfast.certificates.classes import ClassCounts
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ClusterError, ModelError
-from holdfast.evidence import Evidence, Selection
 from holdfast.extras import how_to_install
 from holdfast.models import Model
 from holdfast.noise import Gaussian

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.progress import unseen
+from holdfast.progress import ignore
 from holdfast.sampling.engine import Engine, Task
-from holdfast.sequential import Deciding, Decision
+from holdfast.sequential import Decision, SequentialTest
 
 _OPEN = 64
 
@@ -37,16 +37,16 @@ class _Open:
 
     asked: Asked
     predicted: int
-    deciding: Deciding
+    deciding: SequentialTest
 
     def next_span(self) -> Task:
         """The copies it wants next."""
         drawn = self.deciding.drawn
-        return Task(self.asked.index, self.asked.x, drawn, drawn + self.deciding.wants, self.predicted)
+        return Task(self.asked.index, self.asked.x, drawn, drawn + self.deciding.next_batch, self.predicted)
 
 
 def decide_all(
-    engine: Engine, inputs: Iterable[Asked], question: Callable[[], Deciding], *, measure: str, n0: int
+    engine: Engine, inputs: Iterable[Asked], question: Callable[[], SequentialTest], *, measure: str, n0: int
 ) -> Iterator[Decided]:
     """Decide the same question about every input, in the order in which they are settled."""
     waiting = iter(inputs)
@@ -54,16 +54,16 @@ def decide_all(
     while True:
         fresh = list(itertools.islice(waiting, _OPEN - len(open_ones)))
         if fresh:
-            chosen = engine.select([Task(each.index, each.x, 0, n0) for each in fresh], on_copies=unseen)
+            chosen = engine.select([Task(each.index, each.x, 0, n0) for each in fresh], on_copies=ignore)
             open_ones += [
                 _Open(each, selection.predicted, question()) for each, selection in zip(fresh, chosen, strict=True)
             ]
         # A question may be settled before its first sample: nothing reaches that far.
         playing = [each for each in open_ones if each.deciding.decision is None]
         if playing:
-            found = engine.estimate([each.next_span() for each in playing], on_copies=unseen)
+            found = engine.estimate([each.next_span() for each in playing], on_copies=ignore)
             for each, evidence in zip(playing, found, strict=True):
-                each.deciding.give(evidence.score if measure == "score" else evidence.margin)
+                each.deciding.update(evidence.score if measure == "score" else evidence.margin)
         elif not open_ones:
             return
         for each in open_ones:

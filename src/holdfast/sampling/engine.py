@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.classes import ClassCounts
-from holdfast.evidence import Evidence, Selection
+from holdfast.certificates.classes import ClassCounts
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.progress import OnDone
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from holdfast.evidence import Evidence, Selection
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.noise import Gaussian
 from holdfast.sampling.engine import Answer, Question, Task
 from holdfast.sampling.jobs import Answering, Estimating, Job, Selecting, TaskJob

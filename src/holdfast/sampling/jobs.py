@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.progress import unseen
+from holdfast.progress import ignore
 from holdfast.sampling.engine import Engine, Question, Task
 from holdfast.sampling.windows import answers
 
@@ -39,7 +39,7 @@ class Selecting(TaskJob):
 
     def run(self, engine: Engine) -> list[Any]:
         """A selection each."""
-        return engine.select(self.tasks, on_copies=unseen)
+        return engine.select(self.tasks, on_copies=ignore)
 
 
 class Estimating(TaskJob):
@@ -47,7 +47,7 @@ class Estimating(TaskJob):
 
     def run(self, engine: Engine) -> list[Any]:
         """Evidence for each."""
-        return engine.estimate(self.tasks, on_copies=unseen)
+        return engine.estimate(self.tasks, on_copies=ignore)
 
 
 class CountingClasses(TaskJob):
@@ -55,7 +55,7 @@ class CountingClasses(TaskJob):
 
     def run(self, engine: Engine) -> list[Any]:
         """Class counts for each."""
-        return engine.count_classes(self.tasks, on_copies=unseen)
+        return engine.count_classes(self.tasks, on_copies=ignore)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,4 +71,4 @@ class Answering(Job):
 
     def run(self, engine: Engine) -> list[Any]:
         """An answer each."""
-        return answers(engine, list(self.questions), on_copies=unseen)
+        return answers(engine, list(self.questions), on_copies=ignore)

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import torch
 
-from holdfast.classes import ClassCounts
+from holdfast.certificates.classes import ClassCounts
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError
-from holdfast.evidence import Evidence, Selection
 from holdfast.models import Model
 from holdfast.noise import Gaussian, Stage
 from holdfast.progress import OnDone

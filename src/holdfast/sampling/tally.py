@@ -7,14 +7,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from holdfast.classes import ClassCounts
+from holdfast.certificates.classes import ClassCounts
+from holdfast.certificates.evidence import SCORE_UNIT, Evidence, Selection
 from holdfast.errors import ModelError
-from holdfast.evidence import SCORE_UNIT, Evidence, Selection
-from holdfast.grid import Grid
 from holdfast.measures import Margin, Measure, PredictionScore
 from holdfast.models.model import TOLERANCE
 from holdfast.sampling.engine import Task
 from holdfast.scores import ScoreHistogram
+from holdfast.scores.grid import Grid
 
 CLASS_BINS = 4_096
 

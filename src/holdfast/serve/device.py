@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError
-from holdfast.evidence import Evidence, Selection
-from holdfast.progress import unseen
+from holdfast.progress import ignore
 from holdfast.sampling import Engine, Task
 from holdfast.serve.jobs import Job
 from holdfast.serve.refusals import Full, OutOfTime, Unacceptable
@@ -195,7 +195,7 @@ class Device:
         for job in jobs:
             if not job.over and (tasks := job.peeks()):
                 try:
-                    job.peeked = tuple(self._engine.estimate(tasks, on_copies=unseen))
+                    job.peeked = tuple(self._engine.estimate(tasks, on_copies=ignore))
                 except Exception:  # they are for the eye only; if the model refuses, the job's own copies will say so
                     _log.exception("no copies can be shown")
                     job.peeked = ()

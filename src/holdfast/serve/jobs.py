@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.evidence import Evidence, Selection
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.noise import Gaussian
 from holdfast.sampling import Task
-from holdfast.sequential import Deciding
-from holdfast.serve.looks import Look
+from holdfast.sequential import SequentialTest
+from holdfast.sequential.looks import Look
 from holdfast.serve.refusals import Stopped
 
 
@@ -149,7 +149,9 @@ class CertifyJob(Job):
 class DecideJob(Job):
     """As many copies as one question takes."""
 
-    def __init__(self, asked: Asked, deciding: Deciding, measure: str, *, seeded_by: str, watched: int = 0) -> None:
+    def __init__(
+        self, asked: Asked, deciding: SequentialTest, measure: str, *, seeded_by: str, watched: int = 0
+    ) -> None:
         super().__init__(asked, watched=watched)
         self.deciding = deciding
         self.measure = measure
@@ -162,10 +164,10 @@ class DecideJob(Job):
 
     def _next_stop(self, most: int) -> int:  # noqa: ARG002
         # The blocks of the game are its own: other ones would be another game, with another answer.
-        return self.drawn + self.deciding.wants
+        return self.drawn + self.deciding.next_batch
 
     def _counted(self, fresh: Evidence) -> None:
-        self.deciding.give(fresh.score if self.measure == "score" else fresh.margin)
+        self.deciding.update(fresh.score if self.measure == "score" else fresh.margin)
 
 
 def _nobody() -> None:

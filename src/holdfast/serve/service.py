@@ -12,21 +12,21 @@ import numpy as np
 import torch
 
 from holdfast.bands.calibration import not_kept
-from holdfast.certificate import Certificate, sure
+from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
 from holdfast.noise import Gaussian
 from holdfast.noise.gaussian import secret_seed
 from holdfast.sampling import Task
 from holdfast.sampling.inputs import as_input
-from holdfast.sequential import Deciding
+from holdfast.sequential import SequentialTest
+from holdfast.sequential.looks import Look, plan_looks
+from holdfast.serve.certificate_upload import read_certificate
 from holdfast.serve.device import Device
 from holdfast.serve.jobs import Asked, CertifyJob, DecideJob, Job
 from holdfast.serve.limits import Limits
-from holdfast.serve.looks import Look, plan_looks
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
-from holdfast.serve.reading import read_certificate
 from holdfast.serve.refusals import OutOfTime, Unknown
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
@@ -111,7 +111,7 @@ class Service:
         """Check everything, and let the device begin."""
         n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
-        deciding = Deciding(
+        deciding = SequentialTest(
             at_least=question.at_least,
             radius=question.radius,
             sigma=self.served.smoothed.sigma,
@@ -216,7 +216,7 @@ class Service:
         if job.error is None:
             self.metrics.took(job.seconds)
             decision = self._decision(job)
-            yield {"event": "done", "decision": decision, "sure": sure(decision["alpha"])}
+            yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(job)}
 

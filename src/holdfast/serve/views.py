@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.certificate import Certificate, sure
-from holdfast.evidence import Evidence, Selection
+from holdfast.certificates.certificate import Certificate, format_confidence
+from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.noise import Gaussian, Stage
 from holdfast.sampling import Task
 from holdfast.sampling.copies import copies_for
@@ -49,7 +49,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
     return {
         "n": certificate.n,
         "alpha": certificate.alpha,
-        "sure": sure(certificate.alpha),
+        "sure": format_confidence(certificate.alpha),
         "share": certificate.share,
         "predicted": certificate.predicted,
         "abstained": certificate.abstained,
@@ -59,7 +59,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
         "curve": curve_view(certificate, last=last) if "score" in certificate.claims else None,
         "histogram": bars(certificate.evidence.score),
-        "mean": certificate.evidence.score.from_below().mean,
+        "mean": certificate.evidence.score.survival_lower().mean,
     }
 
 
@@ -68,7 +68,7 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
     return {
         "n": evidence.n,
         "of": of,
-        "mean": evidence.score.from_below().mean,
+        "mean": evidence.score.survival_lower().mean,
         "histogram": bars(evidence.score),
         "kind": "estimate, not a certificate",
     }
@@ -116,7 +116,7 @@ def copies_view(
         found.append(
             {
                 "pixels": pixels_view(batch.copies[k].numpy()),
-                "score": float(evidence.score.from_below().mean),
+                "score": float(evidence.score.survival_lower().mean),
                 "vote": bool(evidence.votes),
             }
         )

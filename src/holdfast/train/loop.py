@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import DatasetError, InvalidArgument
-from holdfast.progress import OnDone, unseen
+from holdfast.progress import OnDone, ignore
 from holdfast.train.loss import mirrored, noisy_loss, shifted
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
@@ -35,7 +35,7 @@ def train(
     *,
     device: torch.device,
     compiled: bool = False,
-    on_step: OnDone = unseen,
+    on_step: OnDone = ignore,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> nn.Module:
     """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.

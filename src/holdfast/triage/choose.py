@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.triage.attack_bounds import AttackBounds, Labelled, Origin, bound_attacks
 from holdfast.triage.coverage import coverage
-from holdfast.triage.reach import Labelled, Origin, Reach, measure_reach
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
-from holdfast.triage.rule import Rule
+from holdfast.triage.rule import AcceptanceRule
 from holdfast.triage.sequence import able_among, certified_among, starts_among
-from holdfast.triage.tally import Tally
+from holdfast.triage.threshold_test import ThresholdTest
 from holdfast.validation import check_alpha, check_number, check_radius, check_share
 
 GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))
@@ -49,8 +49,8 @@ def choose_threshold(
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
     grid = _check_grid(thresholds)
     _check_within_reach(epsilon, delta, own_alpha)
-    reach, origin = measure_reach(labelled, radius=radius, alpha=own_alpha)
-    rules = [Rule(threshold, origin.n, origin.n0, own_alpha) for threshold in grid]
+    reach, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
+    rules = [AcceptanceRule(threshold, origin.n, origin.n0, own_alpha) for threshold in grid]
     tallies = [tally(reach, rule) for rule in rules]
     _check_enough(tallies, rules, origin, epsilon, delta)
     rows = tuple(
@@ -61,14 +61,14 @@ def choose_threshold(
     return Triage(radius, epsilon, delta, own_alpha, len(reach), origin, rows, scores, fingerprint)
 
 
-def tally(reach: Reach, rule: Rule) -> Tally:
+def tally(reach: AttackBounds, rule: AcceptanceRule) -> ThresholdTest:
     """Count who could be accepted and wrong, and who surely is accepted."""
     wrong = reach.wrong >= rule.threshold
     sure = (reach.sure >= rule.sure_from) & ~wrong
-    return Tally(len(reach), int(wrong.sum()), int(sure.sum()), rule.alpha, rule.missed)
+    return ThresholdTest(len(reach), int(wrong.sum()), int(sure.sum()), rule.alpha, rule.missed)
 
 
-def _row(reach: Reach, rule: Rule, counted: Tally, certified: bool, delta: float) -> Row:
+def _row(reach: AttackBounds, rule: AcceptanceRule, counted: ThresholdTest, certified: bool, delta: float) -> Row:
     accepted = reach.average >= rule.needed
     sure = int(np.count_nonzero(reach.sure >= rule.sure_from))
     return Row(
@@ -95,7 +95,7 @@ def _check_grid(thresholds: Sequence[float] | None) -> tuple[float, ...]:
 
 def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:
     """Refuse an epsilon that no number of inputs could show, before any certificate is looked at."""
-    best = Tally(_MOST_ASKED, 0, _MOST_ASKED, alpha, alpha)
+    best = ThresholdTest(_MOST_ASKED, 0, _MOST_ASKED, alpha, alpha)
     if best.passes(epsilon, delta):
         return
     if not best.possible(epsilon):
@@ -110,7 +110,7 @@ def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:
 
 
 def _check_enough(
-    tallies: Sequence[Tally], rules: Sequence[Rule], origin: Origin, epsilon: float, delta: float
+    tallies: Sequence[ThresholdTest], rules: Sequence[AcceptanceRule], origin: Origin, epsilon: float, delta: float
 ) -> None:
     """Refuse what could not succeed even if every input were sure and none could be wrong."""
     if not any(rule.possible and rule.missed < 0.5 for rule in rules):

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
-from holdfast.rounding import shortest
+from holdfast.scores.rounding import format_number
 from holdfast.triage.coverage import coverage
-from holdfast.triage.rule import Rule
+from holdfast.triage.rule import AcceptanceRule
 from holdfast.triage.sequence import certified_among
-from holdfast.triage.tally import Tally
+from holdfast.triage.threshold_test import ThresholdTest
 from holdfast.validation import check_alpha, check_count, check_radius, check_share
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
         check_count(name, count)
     if not triage.rows or any(above.threshold <= below.threshold for above, below in pairwise(triage.rows)):
         raise InvalidArgument("rows must be one or more, with thresholds that fall from line to line")
-    rules = [Rule(row.threshold, triage.n, triage.n0, triage.alpha) for row in triage.rows]
+    rules = [AcceptanceRule(row.threshold, triage.n, triage.n0, triage.alpha) for row in triage.rows]
     tallies = [_tally(triage, row, rule) for row, rule in zip(triage.rows, rules, strict=True)]
     passed = certified_among(tallies, triage.epsilon, triage.delta)
     for row, rule, tally, certified in zip(triage.rows, rules, tallies, passed, strict=True):
-        where = f"threshold {shortest(row.threshold)}"
+        where = f"threshold {format_number(row.threshold)}"
         if row.certified is not certified:
-            _refuse(f"certified at {where} (epsilon {shortest(triage.epsilon)})", row.certified, certified)
+            _refuse(f"certified at {where} (epsilon {format_number(triage.epsilon)})", row.certified, certified)
         _check_close(f"error_bound at {where}", row.error_bound, tally.error_bound(triage.delta))
         _check_close(f"observed at {where}", row.observed, tally.observed)
         _check_close(f"sure_from at {where}", row.sure_from, rule.sure_from)
@@ -54,11 +54,11 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
         _refuse("threshold", threshold, triage.threshold)
     # The radius is in no count, and a slightly smaller epsilon may pass the same thresholds: the sentence names both.
     for name, value, before in (("radius", triage.radius, "radius"), ("epsilon", triage.epsilon, "at(?: most)?")):
-        if shortest(value) not in re.findall(rf"\b{before} ({_NUMBER})\b", guarantee):
+        if format_number(value) not in re.findall(rf"\b{before} ({_NUMBER})\b", guarantee):
             _refuse(name, value, f"the guarantee {guarantee!r}")
 
 
-def _tally(triage: "Triage", row: "Row", rule: Rule) -> Tally:
+def _tally(triage: "Triage", row: "Row", rule: AcceptanceRule) -> ThresholdTest:
     if not 0.5 <= row.threshold < 1:
         raise InvalidArgument(f"thresholds must be numbers in [0.5, 1), got {row.threshold!r}")
     for name in ("could_be_wrong", "surely_right", "clean_accepted", "clean_wrong"):
@@ -66,7 +66,7 @@ def _tally(triage: "Triage", row: "Row", rule: Rule) -> Tally:
     check_count(
         "could_be_wrong + surely_right", row.could_be_wrong + row.surely_right, at_least=0, at_most=triage.inputs
     )
-    return Tally(triage.inputs, row.could_be_wrong, row.surely_right, triage.alpha, rule.missed)
+    return ThresholdTest(triage.inputs, row.could_be_wrong, row.surely_right, triage.alpha, rule.missed)
 
 
 def _check_close(name: str, stored: float, computed: float) -> None:

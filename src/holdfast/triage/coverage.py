@@ -3,10 +3,10 @@
 import numpy as np
 
 from holdfast.bands import BerkJones
-from holdfast.triage.rule import Rule
+from holdfast.triage.rule import AcceptanceRule
 
 
-def coverage(sure: int, inputs: int, rule: Rule, delta: float) -> float:
+def coverage(sure: int, inputs: int, rule: AcceptanceRule, delta: float) -> float:
     """A lower bound on the share accepted, from how many of the inputs are sure; for all thresholds at once.
 
     Source:

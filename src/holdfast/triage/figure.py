@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.drawing import PALETTE, house_style
-from holdfast.rounding import shortest
+from holdfast.plotting import PALETTE, house_style
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,6 +48,7 @@ def triage_figure(triage: "Triage") -> "Figure":
                 axes.axvline(triage.threshold, color=PALETTE[2], linewidth=1.2, label="chosen")
             axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
         figure.suptitle(
-            f"radius {shortest(triage.radius)}, {triage.inputs} inputs, delta = {shortest(triage.delta)}", fontsize=10
+            f"radius {format_number(triage.radius)}, {triage.inputs} inputs, delta = {format_number(triage.delta)}",
+            fontsize=10,
         )
         return figure

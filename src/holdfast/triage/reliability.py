@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.means import Betting
 from holdfast.scores import Exceedances
-from holdfast.triage.reach import Reach
+from holdfast.triage.attack_bounds import AttackBounds
 
 BINS = 10
 
@@ -49,7 +49,7 @@ class Option:
     right: NDArray[np.float64]
 
 
-def reliability(reach: Reach, *, delta: float) -> Reliability:
+def reliability(reach: AttackBounds, *, delta: float) -> Reliability:
     """Bounds from the reach of each input."""
     hit = reach.right.astype(np.float64)
     exact = Option(np.ones(len(reach), dtype=np.bool_), reach.average, reach.average, hit)
@@ -64,14 +64,14 @@ def reliability(reach: Reach, *, delta: float) -> Reliability:
     )
 
 
-def brier_upper(reach: Reach, *, delta: float) -> float:
+def brier_upper(reach: AttackBounds, *, delta: float) -> float:
     """The mean of each input's largest square, bounded from above by betting, and what failed certificates may add."""
     n = len(reach)
     spared = Exceedances(np.sort(1 - largest_squares(reach)), np.arange(n, 0, -1, dtype=np.int64), n, (0.0, 1.0))
     return min(1.0, 1 - Betting().lower(spared, delta) + reach.alpha + 1e-9)
 
 
-def options_of(reach: Reach) -> list[Option]:
+def options_of(reach: AttackBounds) -> list[Option]:
     """The class stays; or, where it does not surely lead, another one wins: a wrong one, or the right one."""
     hit = reach.right.astype(np.float64)
     loses = ~reach.leads & (reach.other >= reach.lower)
@@ -82,7 +82,7 @@ def options_of(reach: Reach) -> list[Option]:
     ]
 
 
-def largest_squares(reach: Reach) -> NDArray[np.float64]:
+def largest_squares(reach: AttackBounds) -> NDArray[np.float64]:
     """For each input, the largest ``(z - right)^2`` among its options."""
     squares = [
         np.where(each.open, np.maximum(np.abs(each.low - each.right), np.abs(each.high - each.right)) ** 2, 0.0)

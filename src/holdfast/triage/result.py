@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from holdfast.certificate import Certificate
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.rounding import ceil_decimals, floor_decimals, shortest
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
-from holdfast.triage.reach import Origin
 from holdfast.triage.reliability import Reliability
-from holdfast.triage.rule import Rule, Verdict
+from holdfast.triage.rule import AcceptanceRule, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,18 +112,18 @@ class Triage:
                 f"the threshold was chosen for {mine}, and holds for at least that many copies of the same model and for as many "
                 f"bins, or 2, 4, 8, ... times as many, got a certificate of {theirs}; certify with n={mine.n}, n0={mine.n0}"
             )
-        average = certificate.evidence.score.from_below().mean
-        rule = Rule(0.5 if self.threshold is None else self.threshold, theirs.n, theirs.n0, self.alpha)
+        average = certificate.evidence.score.survival_lower().mean
+        rule = AcceptanceRule(0.5 if self.threshold is None else self.threshold, theirs.n, theirs.n0, self.alpha)
         confidence = rule.confidence(average)
         said = f"confidence {floor_decimals(confidence, 3)} in class {certificate.predicted}"
         if self.threshold is None:
             return Verdict(False, certificate.predicted, confidence, f"handed over: no threshold is certified ({said})")
         if rule.accepts(average):
             return Verdict(
-                True, certificate.predicted, confidence, f"accepted: {said}, needs {shortest(self.threshold)}"
+                True, certificate.predicted, confidence, f"accepted: {said}, needs {format_number(self.threshold)}"
             )
         return Verdict(
-            False, certificate.predicted, confidence, f"handed over: {said}, needs {shortest(self.threshold)}"
+            False, certificate.predicted, confidence, f"handed over: {said}, needs {format_number(self.threshold)}"
         )
 
     def check_network(self, fingerprint: str | None) -> None:
@@ -143,7 +143,7 @@ class Triage:
             )
 
     def __str__(self) -> str:
-        promise = f"whatever perturbations up to radius {shortest(self.radius)} an adversary chooses"
+        promise = f"whatever perturbations up to radius {format_number(self.radius)} an adversary chooses"
         sure = f"(with probability at least {1 - Decimal(repr(self.delta))})"
         row = self.chosen
         if row is None:
@@ -154,19 +154,19 @@ class Triage:
             )
             if best.error_bound <= self.epsilon:
                 nearest = (
-                    f"The best, {shortest(best.threshold)} {counts}, would have passed only if it had been the one threshold "
+                    f"The best, {format_number(best.threshold)} {counts}, would have passed only if it had been the one threshold "
                     f"fixed beforehand: naming it now spends delta again, and needs new calibration inputs"
                 )
             else:
                 bounded = ceil_decimals(best.error_bound, 3)
-                nearest = f"The best, {shortest(best.threshold)}, is only bounded by {bounded} {counts}"
+                nearest = f"The best, {format_number(best.threshold)}, is only bounded by {bounded} {counts}"
             return (
-                f"No threshold is shown to keep the error among accepted inputs at {shortest(self.epsilon)} or less, {promise} "
+                f"No threshold is shown to keep the error among accepted inputs at {format_number(self.epsilon)} or less, {promise} "
                 f"{sure}: hand everything to a human. {nearest}."
             )
         return (
-            f"Accept from confidence {shortest(row.threshold)} on: at most {shortest(self.epsilon)} of what is accepted is wrong, "
-            f"{promise} {sure}. Of {self.inputs} inputs {row.could_be_wrong} could be accepted and wrong, {row.surely_right} are "
+            f"Accept from confidence {format_number(row.threshold)} on: at most {format_number(self.epsilon)} of what is accepted "
+            f"is wrong, {promise} {sure}. Of {self.inputs} inputs {row.could_be_wrong} could be accepted and wrong, {row.surely_right} are "
             f"surely accepted. At least {floor_decimals(row.coverage, 3)} of all are accepted under any attack (a statement of its "
             f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without an "
             f"attack, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."

@@ -25,7 +25,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AcceptanceRule:
     """Choose a class from ``n0`` noisy copies; accept it if its average score over ``n`` others is at least ``needed``.
 
     Guarantee:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, InvalidArgument
 from holdfast.zoo.architecture import Architecture, architecture_names
-from holdfast.zoo.foreign import classes_of, recognised, zoo_name, zoo_state
 from holdfast.zoo.normalize import Normalize
+from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
 _ARCHITECTURE = "holdfast.architecture"
 

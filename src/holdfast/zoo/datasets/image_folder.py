@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.errors import DatasetError
-from holdfast.progress import OnDone, unseen
+from holdfast.progress import OnDone, ignore
 
 SIZE = 224
 _SHORTER_SIDE = 256
@@ -59,7 +59,7 @@ class ImageFolder:
             indices=self.indices[kept][limit],
         )
 
-    def check(self, on_images: OnDone = unseen) -> None:
+    def check(self, on_images: OnDone = ignore) -> None:
         """Read every image once: that takes milliseconds each, and certifying one takes seconds."""
         for path in self.paths:
             _read(path)

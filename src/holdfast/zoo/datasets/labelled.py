@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import DatasetError
-from holdfast.progress import OnDone, unseen
+from holdfast.progress import OnDone, ignore
 
 
 class LabelledData(Protocol):
@@ -45,7 +45,7 @@ class LabelledData(Protocol):
     def every(self, skip: int, at_most: int | None) -> "LabelledData":
         """Every ``skip``-th input from the first, ``at_most`` of them."""
 
-    def check(self, on_images: OnDone = unseen) -> None:
+    def check(self, on_images: OnDone = ignore) -> None:
         """Refuse now whatever could not be read later."""
 
     def digest(self) -> str:
@@ -121,7 +121,7 @@ class LabelledInputs:
             self.label_names,
         )
 
-    def check(self, on_images: OnDone = unseen) -> None:
+    def check(self, on_images: OnDone = ignore) -> None:
         """Everything was read already."""
         on_images(len(self))
 

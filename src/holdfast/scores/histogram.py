@@ -1,11 +1,5 @@
-"""Scores of noisy copies: what every certificate is computed from.
+"""Counts of scores on a fixed grid: memory does not depend on how many there are, and histograms add."""
 
-Two forms, one meaning. :class:`ScoreSamples` keeps every value in arrival order; :class:`ScoreHistogram` keeps counts on
-a fixed grid and merges by addition. Both answer the only question a bound asks: at which thresholds, how many samples
-reach them? (:class:`Exceedances`.)
-"""
-
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,140 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.grid import DEFAULT_BINS, Grid
+from holdfast.scores.exceedances import Exceedances, Scores
+from holdfast.scores.grid import Grid
 from holdfast.validation import check_count, check_sigma, check_support
 
 MOST_BINS = 2**24
 """A thousand times the usual; more would only fill the memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Exceedances:
-    """Of ``n`` samples, ``counts[j]`` are at least ``thresholds[j]``; thresholds ascend, counts do not.
-
-    The survival function ``p(s) = P(X >= s)`` is estimated at ``thresholds[j]`` by ``counts[j] / n``.
-    """
-
-    thresholds: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    n: int
-    support: tuple[float, float]
-
-    @property
-    def widths(self) -> NDArray[np.float64]:
-        """``s_j - s_{j-1}`` with ``s_0 = a``: the weights of the paper's sum."""
-        return np.diff(self.thresholds, prepend=self.support[0])
-
-    @property
-    def mean(self) -> float:
-        """The sample mean, as the area under the empirical survival function."""
-        return self.support[0] + float(np.sum(self.widths * self.counts)) / self.n
-
-    def at_ranks(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the samples of these ranks (1 is the smallest) sit: the last threshold that ``n + 1 - rank`` samples reach."""
-        return np.searchsorted(-self.counts, ranks - (self.n + 1), side="right") - 1
-
-    @property
-    def multiplicities(self) -> NDArray[np.int64]:
-        """How many samples are counted at each threshold."""
-        return -np.diff(self.counts, append=0)
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The sample values, one per multiplicity: the thresholds themselves."""
-        return self.thresholds
-
-    @property
-    def variance(self) -> float:
-        """The unbiased sample variance."""
-        squares = float(np.sum(self.multiplicities * (self.thresholds - self.mean) ** 2))
-        return squares / (self.n - 1)
-
-
-class Scores(ABC):
-    """A sample of one score's values under noise, in a known range."""
-
-    support: tuple[float, float]
-    sigma: float
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """How many samples there are."""
-
-    @abstractmethod
-    def from_below(self) -> Exceedances:
-        """Exceedances of a score that is nowhere above this one; for lower bounds."""
-
-    @abstractmethod
-    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":
-        """The samples in blocks, in the order of their arrival."""
-
-    @abstractmethod
-    def from_above(self) -> Exceedances:
-        """Exceedances of the *reflected* score ``a + b - X``, nowhere above the reflection; for upper bounds."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreSamples(Scores):
-    """Score values in arrival order.
-
-    Parameters:
-        values: one number per noisy copy, all within ``support``.
-        support: the range (a, b) the score can take: (0, 1) for a prediction score, (-1, 1) for a margin.
-        sigma: standard deviation of the Gaussian noise the copies were made with.
-    """
-
-    values: NDArray[np.float64]
-    support: tuple[float, float] = field(default=(0.0, 1.0), kw_only=True)
-    sigma: float = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        support = check_support(self.support)
-        values = np.array(self.values, dtype=np.float64, copy=True)
-        if values.ndim != 1 or values.size == 0:
-            raise InvalidInput(f"scores must be a non-empty one-dimensional array, got shape {values.shape}")
-        if not np.isfinite(values).all():
-            raise InvalidInput(f"scores must be finite, got {_first(values, ~np.isfinite(values))}")
-        outside = (values < support[0]) | (values > support[1])
-        if outside.any():
-            raise InvalidInput(
-                f"scores must lie in their support [{support[0]:g}, {support[1]:g}], got {_first(values, outside)}; "
-                f"pass the range the score can take as support=(a, b), (-1.0, 1.0) for a margin"
-            )
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "support", support)
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
-
-    @property
-    def n(self) -> int:
-        """How many samples there are."""
-        return int(self.values.size)
-
-    def from_below(self) -> Exceedances:
-        """Every order statistic is a threshold; equal ones share the width of their first."""
-        return Exceedances(np.sort(self.values), np.arange(self.n, 0, -1, dtype=np.int64), self.n, self.support)
-
-    def from_above(self) -> Exceedances:
-        """The same for the reflected scores."""
-        return self.reflect().from_below()
-
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
-        """The samples in blocks, in the order of their arrival."""
-        ends = np.cumsum(sizes)[:-1]
-        return [ScoreSamples(part, support=self.support, sigma=self.sigma) for part in np.split(self.values, ends)]
-
-    def reflect(self) -> "ScoreSamples":
-        """The scores ``a + b - X``: their lower bounds are this one's upper bounds, mirrored."""
-        a, b = self.support
-        return ScoreSamples(np.clip((a + b) - self.values, a, b), support=self.support, sigma=self.sigma)
-
-    def histogram(self, bins: int = DEFAULT_BINS) -> "ScoreHistogram":
-        """Count the samples on the fixed grid."""
-        grid = Grid(self.support, check_count("bins", bins, at_least=2))
-        counts = np.bincount(grid.locate(self.values), minlength=grid.size)
-        return ScoreHistogram(counts, support=self.support, sigma=self.sigma)
 
 
 class OccupiedCounters(Scores):
@@ -169,12 +35,12 @@ class OccupiedCounters(Scores):
         """How many samples there are."""
         return int(self.counts.sum())
 
-    def from_below(self) -> Exceedances:
+    def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
         at_least = np.cumsum(self.counts[::-1])[::-1]
         return Exceedances(self.grid.round_down(self.occupied), at_least, self.n, self.support)
 
-    def from_above(self) -> Exceedances:
+    def survival_upper(self) -> Exceedances:
         """Samples count as the upper edge of their bin, then the score is reflected."""
         a, b = self.support
         at_most = np.cumsum(self.counts)
@@ -191,7 +57,7 @@ class OccupiedCounters(Scores):
 
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram(Scores):
-    """How many samples fell on each step of the fixed grid of :mod:`holdfast.grid`.
+    """How many samples fell on each step of the fixed grid of :mod:`holdfast.scores.grid`.
 
     Memory does not depend on the number of samples, histograms of the same score add, and every bound computed from one
     is a bound for the original scores: samples count as the lower edge of their bin in a lower bound and as the upper
@@ -233,13 +99,13 @@ class ScoreHistogram(Scores):
         k = self.occupied
         return OccupiedCounters(k, self.counts[k], self.grid, self.sigma)
 
-    def from_below(self) -> Exceedances:
+    def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
-        return self.compact().from_below()
+        return self.compact().survival_lower()
 
-    def from_above(self) -> Exceedances:
+    def survival_upper(self) -> Exceedances:
         """Samples count as the upper edge of their bin, then the score is reflected."""
-        return self.compact().from_above()
+        return self.compact().survival_upper()
 
     def blocks(self, sizes: Sequence[int]) -> list[Scores]:
         """Counts have no order."""
@@ -326,8 +192,3 @@ def _unpacked(
     occupied: NDArray[np.int32], counts: NDArray[np.int64], bins: int, support: tuple[float, float], sigma: float
 ) -> ScoreHistogram:
     return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, sigma=sigma)
-
-
-def _first(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:
-    where = int(np.flatnonzero(bad)[0])
-    return f"{values[where]!s} at position {where} ({int(bad.sum())} of {values.size} are bad)"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.bounds.tangent import FARTHEST, Pilot, Tangents, Wager, joined, summarise
+from holdfast.bounds.tangent import FARTHEST, BettingRound, Pilot, TangentFamily, joined, summarise
 from holdfast.errors import InvalidInput
-from holdfast.rounding import shortest
 from holdfast.scores import Exceedances, Scores, ScoreSamples
+from holdfast.scores.rounding import format_number
 from holdfast.validation import check_alpha, check_count, check_radius, check_sigma, check_support, check_threshold
 
 _PILOT = 250
@@ -80,13 +80,13 @@ def decide(
             raise InvalidInput(f"draw({n}) must return {n} scores in one dimension, got shape {values.shape}")
         return ScoreSamples(values, support=support, sigma=sigma)
 
-    question = Deciding(at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
+    question = SequentialTest(at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
     while question.decision is None:
-        question.give(fresh(question.wants))
+        question.update(fresh(question.next_batch))
     return question.decision
 
 
-class Deciding:
+class SequentialTest:
     """A question on the way to its decision: says how many more samples it wants, and takes them.
 
     Several can be asked at once, each with its own samples, so that a device is never idle because some stop early.
@@ -100,8 +100,8 @@ class Deciding:
         self._n_max = check_count("n_max", n_max, at_least=2)
         at_least, a = check_threshold(at_least, support), support[0]
         self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
-        self._claim = f"the average is at least {shortest(at_least)} within radius {shortest(radius)}"
-        self._game = _Game(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
+        self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
+        self._game = _WealthProcess(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
         self.drawn = 0
         self.decision: Decision | None = None
         if radius / sigma > FARTHEST:
@@ -118,26 +118,26 @@ class Deciding:
         return self._game.progress
 
     @property
-    def wants(self) -> int:
+    def next_batch(self) -> int:
         """The size of the next block; none once it is decided."""
         if self.decision is not None:
             return 0
         return min(max(int(_GROWTH * self.drawn), min(_PILOT, self._n_max // 2)), self._n_max - self.drawn)
 
-    def give(self, scores: Scores) -> None:
+    def update(self, scores: Scores) -> None:
         """Play the next block, and decide if that settles it."""
-        block = scores.from_below()
+        block = scores.survival_lower()
         self.drawn += block.n
         self._game.play(block)
         if self._game.won:
-            sure = f"with probability at least 1 - {shortest(self._alpha)}"
+            sure = f"with probability at least 1 - {format_number(self._alpha)}"
             self._decide(True, f"certified after {self.drawn:,} samples: {self._claim}, {sure}")
         elif self.drawn >= self._n_max:
             self._decide(False, f"not certified: {self.drawn:,} samples did not suffice to show that {self._claim}")
         else:
-            hope = self._game.hope()
-            if hope.best < self._game.target:
-                heading = f"{self._bottom + hope.expected:.3f}, below {shortest(self._at_least)}"
+            forecast = self._game.forecast()
+            if forecast.best < self._game.target:
+                heading = f"{self._bottom + forecast.expected:.3f}, below {format_number(self._at_least)}"
                 self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
 
     def _decide(self, certified: bool, reason: str) -> None:
@@ -145,7 +145,7 @@ class Deciding:
 
 
 @dataclass(frozen=True)
-class _Hope:
+class _Forecast:
     """What a full run would come to: its expected bound, and the best that is still likely."""
 
     expected: float
@@ -153,7 +153,7 @@ class _Hope:
 
 
 @dataclass
-class _Game:
+class _WealthProcess:
     """The gambler's two accounts: one bets boldly on what she guesses, one as a full run would."""
 
     r: float
@@ -161,7 +161,7 @@ class _Game:
     goal: float
     n_max: int
     _past: Exceedances | None = None
-    _tangents: Tangents | None = None
+    _tangents: TangentFamily | None = None
     _bold: float = math.log(0.5)
     _patient: float = math.log(0.5)
 
@@ -191,13 +191,13 @@ class _Game:
             stake = math.sqrt(2 * self.goal / (self.n_max * tangents.variances[best]))
             self._patient += self._growth(tangents.play(best, seen, stake))
         self._past = block if past is None else joined([past, block])
-        self._tangents = Tangents.at(Pilot.of(self._past), self.r)
+        self._tangents = TangentFamily.at(Pilot.of(self._past), self.r)
 
-    def _growth(self, wager: Wager) -> float:
+    def _growth(self, wager: BettingRound) -> float:
         """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
         return wager.log_wealth(min(self.target, wager.constant + wager.most))
 
-    def hope(self) -> _Hope:
+    def forecast(self) -> _Forecast:
         """Where a full run is heading, judged from everything seen."""
         past, tangents = self._past, self._tangents
         assert past is not None
@@ -206,4 +206,4 @@ class _Game:
         expected = tangents.constants + tangents.means - full
         best = int(np.argmax(expected))
         doubt = _SURE * math.sqrt(tangents.variances[best] / past.n) + tangents.most[best] / past.n
-        return _Hope(float(expected[best]), float(expected[best]) + doubt)
+        return _Forecast(float(expected[best]), float(expected[best]) + doubt)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.named import method_named
-from holdfast.drawing import draw_curves, house_style
+from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import InvalidArgument, NotClaimed
-from holdfast.evidence import Evidence
-from holdfast.label import LabelCertificate
-from holdfast.rounding import ceil_decimals, floor_decimals, shortest
+from holdfast.plotting import draw_curves, house_style
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Certificate:
                 said[-1] += f" and at most {ceil_decimals(curve.upper(radius), 3)}"
         sentence = f"{who[0].upper()}{who[1:]}: "
         if said:
-            sentence += f"for every perturbation up to radius {shortest(radius)}, {' and '.join(said)}"
+            sentence += f"for every perturbation up to radius {format_number(radius)}, {' and '.join(said)}"
         if "label" in self.claims:
             sentence += "; " if said else ""
             if self.label.certified:
@@ -190,12 +190,12 @@ class Certificate:
         sentence += "."
         if self.abstained:
             sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
-        made = f"n = {self.n:,} noisy copies, sigma = {shortest(self.sigma)}, {self.method.name}"
+        made = f"n = {self.n:,} noisy copies, sigma = {format_number(self.sigma)}, {self.method.name}"
         if self.share < 1:
             made += ", one of several planned looks, all of them covered"
         if not self.method.guaranteed:
             return f"{sentence} These are estimates, NOT a certificate ({made})."
-        return f"{sentence} All of it holds with probability at least {sure(self.alpha)} ({made})."
+        return f"{sentence} All of it holds with probability at least {format_confidence(self.alpha)} ({made})."
 
     def __str__(self) -> str:
         return self.describe()
@@ -297,7 +297,7 @@ class Certificate:
         return summary
 
 
-def sure(alpha: float) -> str:
+def format_confidence(alpha: float) -> str:
     """``1 - alpha``, exactly."""
     if alpha < 1e-12:
         return f"1 - {alpha!r}"

@@ -43,8 +43,8 @@ def floor_significant(value: float, digits: int) -> float:
     return float(exact.quantize(Decimal(1).scaleb(last), rounding=ROUND_FLOOR))
 
 
-def shortest(value: float) -> str:
-    """A radius, threshold or alpha as it was given, without rounding: the shortest text that reads back as the number."""
+def format_number(value: float) -> str:
+    """A radius, threshold or alpha as it was given, without rounding: the format_number text that reads back as the number."""
     text = repr(float(value))
     return text.removesuffix(".0")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import bound
-from holdfast.certificate import Certificate
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.triage.rule import SUM
 from holdfast.validation import check_alpha, check_radius
@@ -57,7 +57,7 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class AttackBounds:
     """Bounds within ``radius`` of each input, from the counts of one class: the predicted one.
 
     Guarantee:
@@ -94,8 +94,8 @@ class Reach:
         return np.where(self.right, self.lower, 0.0)
 
 
-def measure_reach(labelled: Labelled, *, radius: float, alpha: float) -> tuple[Reach, Origin]:
-    """Reach of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
+def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[AttackBounds, Origin]:
+    """AttackBounds of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
 
     Score (both sides) and margin (lower side) take half of alpha each.
 
@@ -126,12 +126,12 @@ def measure_reach(labelled: Labelled, *, radius: float, alpha: float) -> tuple[R
         score = bound(evidence.score, alpha=alpha / 2, method=method, sides="both")
         margin = bound(evidence.margin, alpha=alpha / 2, method=method)
         low, high, lead = score.lower(radius), score.upper(radius), margin.lower(radius)
-        found.append((certificate.predicted == known, low, high, lead, evidence.score.from_below().mean))
+        found.append((certificate.predicted == known, low, high, lead, evidence.score.survival_lower().mean))
     if origin is None:
         raise InvalidInput("triage needs labelled inputs, got none")
     right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
     other = np.clip(np.minimum((1 + SUM - lead_) / 2, 1 + SUM - low_), 0.0, 1.0)
-    return Reach(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
+    return AttackBounds(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
 
 
 def _check_label(label: int) -> int:

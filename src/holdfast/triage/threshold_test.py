@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
-from holdfast.label import clopper_pearson_lower
+from holdfast.certificates.label import clopper_pearson_lower
 
 _FLOOR_SHARE = 0.1
 """The share of the level that bounds how many are sure; the rest tests the ratio."""
 
 
 @dataclass(frozen=True)
-class Tally:
+class ThresholdTest:
     """Of ``inputs`` labelled inputs, so many could be accepted and wrong, and so many others are surely accepted.
 
     ``alpha`` is the failure probability of each certificate, and of the service's false acceptance; ``missed`` that of its
@@ -43,7 +43,7 @@ class Tally:
         chance = float(bdtr(self.could_be_wrong, self.could_be_wrong + self.surely_right, share))
         return chance * (1 + 1e-9) <= (1 - _FLOOR_SHARE) * level
 
-    def at_best(self, inputs: int) -> "Tally":
+    def at_best(self, inputs: int) -> "ThresholdTest":
         """What so many inputs would give if all of them were sure."""
         return replace(self, inputs=inputs, could_be_wrong=0, surely_right=inputs)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Side(ABC):
+class RadiusBound(ABC):
     """A lower bound on the expected score of all points within a distance, decreasing in the distance."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds import Curves, Method, bound_many
 from holdfast.bounds.search import largest_radius
-from holdfast.certificate import Provenance
+from holdfast.certificates.certificate import Provenance
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_alpha, check_radii

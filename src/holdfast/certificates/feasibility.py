@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from holdfast.bounds import Method, bound
+from holdfast.certificates.label import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
-from holdfast.label import clopper_pearson_lower
 from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scipy.special import betaincinv, ndtri
 
 from holdfast.errors import InvalidArgument
-from holdfast.rounding import SLACK
+from holdfast.scores.rounding import SLACK
 from holdfast.validation import SMALLEST_SHARE, check_alpha, check_count
 
 

@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlogy
 _RELATIVE_CUT = 1e-10
 
 
-def escape_probability(
+def crossing_probability(
     n: int,
     times: NDArray[np.float64],
     least: NDArray[np.int64],
@@ -62,13 +62,13 @@ def escape_probability(
         if len(inside) == 0:
             return 1.0
         # What lies so far out that it hardly counts is let go, and counted as escaped.
-        from_below, from_above = np.cumsum(weighted), np.cumsum(weighted[::-1])[::-1]
-        start = int(np.searchsorted(from_below, cut))
-        stop = len(inside) - int(np.searchsorted(from_above[::-1], cut))
+        survival_lower, survival_upper = np.cumsum(weighted), np.cumsum(weighted[::-1])[::-1]
+        start = int(np.searchsorted(survival_lower, cut))
+        stop = len(inside) - int(np.searchsorted(survival_upper[::-1], cut))
         if stop <= start:
             return 1.0
-        escaped += (float(from_below[start - 1]) if start else 0.0) + (
-            float(from_above[stop]) if stop < len(inside) else 0.0
+        escaped += (float(survival_lower[start - 1]) if start else 0.0) + (
+            float(survival_upper[stop]) if stop < len(inside) else 0.0
         )
         inside, lowest = inside[start:stop], lowest + start
     # Logarithms of Poisson probabilities lose a few units in the last place of n ln n.

@@ -5,9 +5,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.certificate import Certificate
+from holdfast.certificates.certificate import Certificate
 from holdfast.errors import HoldfastError
-from holdfast.grid import DEFAULT_BINS
+from holdfast.scores.grid import DEFAULT_BINS
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import BadRequest, Unacceptable
 

@@ -1,0 +1,1 @@
+"""Certificates: what users hold, and the counts they are computed from."""
