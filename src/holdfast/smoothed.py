@@ -21,6 +21,7 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
+from holdfast.noise.drawing import blocks, counter
 from holdfast.progress import ignore, progress_bar
 from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch, reused_batch
@@ -473,7 +474,7 @@ class SmoothedClassifier:
         return Provenance(
             seed=seed,
             index=index,
-            noise=Gaussian.name(device),
+            noise=f"gaussian/{blocks.GENERATOR if device.type == 'cpu' else counter.GENERATOR}",
             model=self._model.name,
             device=str(device),
             precision=self._model.precision,

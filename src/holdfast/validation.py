@@ -26,14 +26,21 @@ _FARTHEST_SUPPORT = 1e3
 
 def check_sigma(sigma: float) -> float:
     """Return sigma if it is a positive finite number."""
-    if not _is_real(sigma) or not math.isfinite(sigma) or sigma <= 0:
+    return check_scale("sigma", sigma, meaning="the noise's standard deviation")
+
+
+def check_scale(name: str, scale: float, *, meaning: str = "a length") -> float:
+    """Return a noise's scale if it is a positive number that is neither tiny nor huge."""
+    if not _is_real(scale) or not math.isfinite(scale) or scale <= 0:
         raise InvalidArgument(
-            f"sigma must be a positive number, the noise's standard deviation in the units of the input "
-            f"(pixels in [0, 1] for images), got {sigma!r}"
+            f"{name} must be a positive number, {meaning} in the units of the input "
+            f"(pixels in [0, 1] for images), got {scale!r}"
         )
-    if not SIGMAS[0] <= sigma <= SIGMAS[1]:
-        raise InvalidArgument(f"sigma must be between {SIGMAS[0]:g} and {SIGMAS[1]:g}, got {sigma!r}; scale the inputs")
-    return float(sigma)
+    if not SIGMAS[0] <= scale <= SIGMAS[1]:
+        raise InvalidArgument(
+            f"{name} must be between {SIGMAS[0]:g} and {SIGMAS[1]:g}, got {scale!r}; scale the inputs"
+        )
+    return float(scale)
 
 
 def check_alpha(alpha: float, *, at_least: float = SMALLEST_ALPHA) -> float:

@@ -3,21 +3,22 @@
 Selection and estimation are different types, so that the copies a class was chosen from cannot end up in its bound.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
+from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_count
 
 SCORE_UNIT = 2**40
 """Scores are added up as whole multiples of 2^-40, so that sums do not depend on the order of the batches."""
-
-SCORES, MARGINS = (0.0, 1.0), (-1.0, 1.0)
-"""The ranges of a prediction score and of a margin."""
 
 MOST_SELECTION = 2**22
 """More selection copies than this could overflow the sums."""
@@ -51,56 +52,89 @@ class Selection:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Votes and score histograms of one class over ``n`` fresh noisy copies: one pass for label, score and margin."""
+    """Votes of one class, and a histogram of each measure's scores, over ``n`` fresh noisy copies; counts add.
+
+    ``evidence["score"]`` is the histogram of the measure of that name.
+    """
 
     n: int
     votes: int
-    score: ScoreHistogram
-    margin: ScoreHistogram
+    histograms: Mapping[MeasureInfo, ScoreHistogram]
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
         check_count("votes", self.votes, at_least=0)
-        if not self.n == self.score.n == self.margin.n or not 0 <= self.votes <= self.n:
+        if not self.histograms:
+            raise InvalidArgument("evidence must have the histogram of at least one measure")
+        object.__setattr__(self, "histograms", MappingProxyType(dict(self.histograms)))
+        counted = {info.name: histogram.n for info, histogram in self.histograms.items()}
+        if len(counted) != len(self.histograms):
+            raise InvalidArgument("evidence must have one histogram for each name of a measure")
+        if set(counted.values()) != {self.n} or not 0 <= self.votes <= self.n:
             raise InvalidArgument(
-                f"evidence must count the same n copies everywhere, got n = {self.n}, votes = {self.votes}, "
-                f"{self.score.n} scores and {self.margin.n} margins"
+                f"evidence must count the same n copies everywhere, got n = {self.n}, votes = {self.votes}, and "
+                + ", ".join(f"{copies} of {name}" for name, copies in counted.items())
             )
-        if self.score.sigma != self.margin.sigma:
-            raise InvalidArgument(
-                f"evidence must come from one noise: score and margin must have the same sigma, got {self.score.sigma!r} and "
-                f"{self.margin.sigma!r}"
-            )
-        if self.score.support != SCORES or self.margin.support != MARGINS:
-            raise InvalidArgument(
-                f"the score must have the support {SCORES} and the margin {MARGINS}, got {self.score.support} and "
-                f"{self.margin.support}"
-            )
+        if len({histogram.noise for histogram in self.histograms.values()}) > 1:
+            raise InvalidArgument("evidence must come from one noise, got histograms of several")
+        for info, histogram in self.histograms.items():
+            if histogram.support != info.support:
+                raise InvalidArgument(
+                    f"the {info.name} must have the support {info.support}, got {histogram.support}"
+                )
 
     @property
-    def sigma(self) -> float:
-        """Standard deviation of the noise the copies were made with."""
-        return self.score.sigma
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """What was counted."""
+        return tuple(self.histograms)
+
+    def measure(self, name: str) -> MeasureInfo:
+        """The measure of that name."""
+        for info in self.histograms:
+            if info.name == name:
+                return info
+        known = ", ".join(info.name for info in self.histograms)
+        raise NotClaimed(f"{name!r} was not counted on these noisy copies, only {known}; sample again with that measure")
+
+    def __getitem__(self, name: str) -> ScoreHistogram:
+        return self.histograms[self.measure(name)]
+
+    @property
+    def noise(self) -> Noise:
+        """The noise that the copies were made with."""
+        return next(iter(self.histograms.values())).noise
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(
-            self.n + other.n, self.votes + other.votes, self.score + other.score, self.margin + other.margin
-        )
+        merged = {info: histogram + other.histograms[info] for info, histogram in self.histograms.items()}
+        return Evidence(self.n + other.n, self.votes + other.votes, merged)
 
     def coarser(self, bins: int) -> "Evidence":
         """The same copies with their scores counted on a coarser grid: still valid, smaller, a little looser."""
-        return Evidence(self.n, self.votes, self.score.coarser(bins), self.margin.coarser(bins))
+        return Evidence(
+            self.n, self.votes, {info: histogram.coarser(bins) for info, histogram in self.histograms.items()}
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Evidence, (self.n, self.votes, dict(self.histograms))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {"n": self.n, "votes": self.votes, "score": self.score.to_dict(), "margin": self.margin.to_dict()}
+        """Plain numbers, for JSON: each measure's histogram under its name."""
+        return {
+            "n": self.n,
+            "votes": self.votes,
+            "measures": [info.to_dict() for info in self.histograms],
+            **{info.name: histogram.to_dict() for info, histogram in self.histograms.items()},
+        }
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`."""
-        return cls(
-            n=d["n"],
-            votes=d["votes"],
-            score=ScoreHistogram.from_dict(d["score"]),
-            margin=ScoreHistogram.from_dict(d["margin"]),
-        )
+        measures = stored_measures(d.get("measures"))
+        return cls(d["n"], d["votes"], {info: ScoreHistogram.from_dict(d[info.name]) for info in measures})
+
+
+def stored_measures(described: list[dict[str, Any]] | None) -> tuple[MeasureInfo, ...]:
+    """Measures as a file describes them; what Holdfast 0.1.0 wrote has no description, and the default ones."""
+    if described is None:
+        return tuple(measure.info for measure in DEFAULT_MEASURES)
+    return tuple(MeasureInfo.from_dict(each) for each in described)

@@ -1,8 +1,11 @@
 """The second confidence measure: the margin over the best other class."""
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from holdfast.measures.measure import Measure
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Margin(Measure):
@@ -13,10 +16,13 @@ class Margin(Measure):
     """
 
     name = "margin"
+    title = "margin"
     support = (-1.0, 1.0)
+    winning = 0.0
+    thresholds = (0.0, 0.3, 0.6)
 
-    def __call__(self, probabilities: Tensor, targets: Tensor) -> Tensor:
+    def __call__(self, probabilities: "Tensor", target: "Tensor") -> "Tensor":
         """The target's column less the largest of the others."""
-        own = probabilities.gather(1, targets[:, None])
-        others = probabilities.scatter(1, targets[:, None], -1.0).amax(1)
+        own = probabilities.gather(1, target[:, None])
+        others = probabilities.scatter(1, target[:, None], -1.0).amax(1)
         return own[:, 0] - others

@@ -1,16 +1,77 @@
 """What a confidence measure is: from class probabilities at a noisy copy to one number in a known range."""
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from holdfast.errors import InvalidArgument
+from holdfast.validation import check_support
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUM_TOLERANCE = 2.0**-16
+"""How far the probabilities of one noisy copy may be from summing to one; every copy is checked to stay within it."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+_TAKEN = ("n", "votes", "measures", "label", "index", "predicted", "abstained", "bins", "seconds", "compiled")
+
+
+@dataclass(frozen=True)
+class MeasureInfo:
+    """What is known of a measure without computing it: enough to bound, store, tabulate and show its averages.
+
+    Attributes:
+        name: short, lower case; names the claim, the columns of a run, and the option's value.
+        title: for people: ``average {title}`` reads well.
+        support: the range (a, b) of its values.
+        winning: the average above which the class is the prediction; None if no average makes it one.
+        thresholds: what a report shows unless told otherwise.
+    """
+
+    name: str
+    title: str
+    support: tuple[float, float]
+    winning: float | None = None
+    thresholds: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in _TAKEN:
+            raise InvalidArgument(
+                f"a measure's name must be lower-case words joined by '-', and not one of {', '.join(_TAKEN)}; got {self.name!r}"
+            )
+        object.__setattr__(self, "support", check_support(self.support))
+        object.__setattr__(self, "thresholds", tuple(float(each) for each in self.thresholds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**vars(self), "support": list(self.support), "thresholds": list(self.thresholds)}
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> "MeasureInfo":
+        """The inverse of :meth:`to_dict`."""
+        return cls(d["name"], d["title"], tuple(d["support"]), d["winning"], tuple(d["thresholds"]))
 
 
 class Measure(ABC):
-    """Turns probabilities (n, classes) and target classes (n,) into scores (n,) within ``support``."""
+    """Turns probabilities (n, classes) and target classes (n,) into scores (n,) within ``support``.
+
+    A subclass sets what :class:`MeasureInfo` describes and defines ``__call__`` on tensors; it is registered nowhere.
+    """
 
     name: str
+    title: str
     support: tuple[float, float]
+    winning: float | None = None
+    thresholds: tuple[float, ...] = ()
+
+    @property
+    def info(self) -> MeasureInfo:
+        """Its description, checked."""
+        return MeasureInfo(self.name, self.title, self.support, self.winning, self.thresholds)
 
     @abstractmethod
-    def __call__(self, probabilities: Tensor, targets: Tensor) -> Tensor:
+    def __call__(self, probabilities: "Tensor", target: "Tensor") -> "Tensor":
         """One score per row."""

@@ -1,6 +1,8 @@
-"""Noise: how noisy copies are drawn."""
+"""Noise: what is added to an input, and how little probability an event keeps when the input moves."""
 
-from holdfast.noise.counter import add_noise
-from holdfast.noise.gaussian import BlockKey, Gaussian, Stage, check_seed
+from holdfast.noise.gaussian import Gaussian, as_noise, sigma_of
+from holdfast.noise.noise import Noise
+from holdfast.noise.seed import Stage, check_seed, secret_seed
+from holdfast.noise.uniform import Uniform
 
-__all__ = ["BlockKey", "Gaussian", "Stage", "add_noise", "check_seed"]
+__all__ = ["Gaussian", "Noise", "Stage", "Uniform", "as_noise", "check_seed", "secret_seed", "sigma_of"]

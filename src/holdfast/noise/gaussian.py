@@ -1,97 +1,81 @@
-"""Gaussian noise, keyed: the same (seed, input, stage, copy) always gives the same copy.
+"""Gaussian noise: the papers' own."""
 
-Nothing else enters: not the batch size, not the engine, not what was drawn before. On a CPU copies are drawn in blocks,
-each a stream of its own; on a GPU every number is a function of its own counter. The seed is drawn from the operating
-system unless one is given, because an adversary who can predict the noise can choose an input for it.
-"""
-
-import math
-import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
 
 from holdfast.errors import InvalidArgument
+from holdfast.noise.noise import Noise
 from holdfast.validation import check_sigma
 
-_MOST_ROWS = 1_000
-_MOST_NUMBERS = 2**22
-
-
-class Stage(IntEnum):
-    """What noisy copies are for; the two never share any."""
-
-    SELECTION = 0
-    ESTIMATION = 1
-
 
 @dataclass(frozen=True)
-class BlockKey:
-    """Names one block of noise."""
+class Gaussian(Noise):
+    """Isotropic Gaussian noise of standard deviation ``sigma`` in the units of the input; radii are in l2.
 
-    seed: int
-    index: int
-    stage: Stage
-    block: int
+    Among all events of probability p around x, the half-space that the perturbation moves away from loses most. Around
+    x', at distance R, it has probability ``g_R(p) = Phi(Phi^-1(p) - r)`` with ``r = R / sigma``, which is convex in p.
 
-
-@dataclass(frozen=True)
-class Gaussian:
-    """Isotropic Gaussian noise of standard deviation ``sigma`` in the units of the input."""
+    Source:
+        Kumar et al. 2020, Lemma 2 (Neyman & Pearson 1933), first statement. The greatest is ``1 - g_R(1 - p)``.
+    """
 
     sigma: float
+    kind = "gaussian"
+    norm = "l2"
 
     def __post_init__(self) -> None:
-        check_sigma(self.sigma)
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
 
     @property
-    def multiplier(self) -> float:
-        """Sigma as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare.
+    def scale(self) -> float:
+        """Its standard deviation."""
+        return self.sigma
 
-        What is drawn is standard normal to about seven digits, here as everywhere: a bound would notice in its sixth.
-        """
-        near = np.float32(self.sigma)
-        return float(near if float(near) >= self.sigma else np.nextafter(near, np.float32(np.inf)))
+    @property
+    def title(self) -> str:
+        """``sigma = 0.25``."""
+        return f"sigma = {self.sigma!r}".removesuffix(".0")
 
-    @staticmethod
-    def name(device: torch.device) -> str:
-        """Which generator draws on this device; recorded, since another would draw other copies."""
-        return "gaussian/numpy-sfc64" if device.type == "cpu" else "gaussian/philox4x32-10"
+    def least_probability(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
+        """``Phi(Phi^-1(p) - r)``."""
+        return np.asarray(ndtr(ndtri(p) - np.divide(radius, self.sigma)), dtype=np.float64)
 
-    @staticmethod
-    def block_rows(shape: Sequence[int]) -> int:
-        """Copies in a block: a function of the input's size alone, so that a block never takes more than 16 MB."""
-        return max(1, min(_MOST_ROWS, _MOST_NUMBERS // math.prod(shape)))
+    def slope(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
+        """``exp(r z - r^2 / 2)`` with ``z = Phi^-1(p)``."""
+        r = np.divide(radius, self.sigma)
+        return np.asarray(np.exp(r * ndtri(p) - r**2 / 2), dtype=np.float64)
 
-    def standard_block(self, key: BlockKey, shape: Sequence[int], rows: int | None = None) -> Tensor:
-        """A block of standard normal numbers, (block_rows, *shape), float32, on the CPU; or its first ``rows`` rows.
+    def radius(self, p: float, q: float) -> float:
+        """``sigma (Phi^-1(p) - Phi^-1(q))``."""
+        return max(0.0, self.sigma * float(ndtri(p) - ndtri(q)))
 
-        A stream is drawn in order, so the first rows are the same however many follow.
-        """
-        stream = np.random.SeedSequence(key.seed, spawn_key=(key.index, int(key.stage), key.block))
-        generator = np.random.Generator(np.random.SFC64(stream))
-        return torch.from_numpy(generator.standard_normal((rows or self.block_rows(shape), *shape), dtype=np.float32))
+    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
+        """NumPy's ziggurat."""
+        return generator.standard_normal(tuple(shape), dtype=np.float32)
 
-    @staticmethod
-    def key_words(seed: int, index: int, stage: Stage) -> list[int]:
-        """Three 32-bit words that key the counters of all copies of one input."""
-        words = np.random.SeedSequence(seed, spawn_key=(index, int(stage))).generate_state(3, np.uint32)
-        return [int(word) for word in words]
+    def decay(self, p: NDArray[np.float64]) -> Callable[[float], NDArray[np.float64]]:
+        """The quantiles are computed once."""
+        z = ndtri(p)
+        return lambda radius: np.asarray(ndtr(z - radius / self.sigma), dtype=np.float64)
 
 
-def secret_seed() -> int:
-    """128 bits from the operating system."""
-    return secrets.randbits(128)
+def as_noise(noise: Noise | None, sigma: float | None) -> Noise:
+    """The noise that was meant: ``sigma=s`` is the short form of ``noise=Gaussian(s)``."""
+    if (noise is None) == (sigma is None):
+        raise InvalidArgument("expected the noise: either sigma=0.25, for Gaussian noise, or noise=..., and not both")
+    if sigma is not None:
+        return Gaussian(sigma)
+    if not isinstance(noise, Noise):
+        raise InvalidArgument(f"noise must be one such as Gaussian(0.25) or Uniform(0.5), got {noise!r}")
+    return noise
 
 
-def check_seed(seed: int | None) -> int:
-    """The given seed, or a secret one."""
-    if seed is None:
-        return secret_seed()
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**128:
-        raise InvalidArgument(f"seed must be a whole number in [0, 2^128), or None for a secret one, got {seed!r}")
-    return seed
+def sigma_of(noise: Noise) -> float:
+    """The standard deviation of Gaussian noise."""
+    if not isinstance(noise, Gaussian):
+        raise InvalidArgument(f"{noise!r} has no sigma; its unit of length is noise.scale")
+    return noise.sigma

@@ -21,7 +21,7 @@ from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ClusterError, ModelError
 from holdfast.extras import how_to_install
 from holdfast.models import Model
-from holdfast.noise import Gaussian
+from holdfast.noise import Noise
 from holdfast.progress import OnDone
 from holdfast.sampling.compute import Compute
 from holdfast.sampling.crew import Crew
@@ -62,7 +62,7 @@ class RayCluster(Compute):
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
 
-    def engine(self, model: Model, noise: Gaussian, seed: int, batch: int) -> Engine:
+    def engine(self, model: Model, noise: Noise, seed: int, batch: int) -> Engine:
         """An engine whose workers hold the model; they are kept for the next question about the same one."""
         self._ray = import_ray()
         packed = _pack(self._ray, model)

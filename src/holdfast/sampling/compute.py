@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.models import Model
-from holdfast.noise import Gaussian
+from holdfast.noise import Noise
 from holdfast.sampling.engine import Engine
 from holdfast.sampling.local import LocalEngine
 
@@ -15,7 +15,7 @@ class Compute(ABC):
     """Makes engines. Usable in a ``with`` block, after which nothing of it is left running."""
 
     @abstractmethod
-    def engine(self, model: Model, noise: Gaussian, seed: int, batch: int) -> Engine:
+    def engine(self, model: Model, noise: Noise, seed: int, batch: int) -> Engine:
         """An engine for one model; it stays usable until the next one is asked for."""
 
     @abstractmethod
@@ -35,7 +35,7 @@ class Compute(ABC):
 class Local(Compute):
     """This machine, in this process: the model's own device, and its replicas'."""
 
-    def engine(self, model: Model, noise: Gaussian, seed: int, batch: int) -> Engine:
+    def engine(self, model: Model, noise: Noise, seed: int, batch: int) -> Engine:
         """The local engine."""
         return LocalEngine(model, noise, seed, batch, model.replicas())
 

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.noise import BlockKey, Gaussian, Stage, add_noise
+from holdfast.noise import Noise, Stage
+from holdfast.noise.drawing.blocks import BlockKey, block_rows, standard_block
+from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.sampling.engine import Task
 
 
@@ -31,7 +33,7 @@ class Copies(ABC):
     """The noisy copies of ``tasks``; which copies there are depends on the tasks, their stages and the seed alone."""
 
     tasks: Sequence[Task]
-    noise: Gaussian
+    noise: Noise
     seed: int
     stages: Sequence[Stage]
     batch: int
@@ -75,7 +77,7 @@ class BlockCopies(Copies):
 
     def _blocks(self) -> Iterator[tuple[int, BlockKey, int, int]]:
         """The task's slot, the block, and from which to which of its rows the task needs."""
-        rows = self.noise.block_rows(self.shape)
+        rows = block_rows(self.shape)
         for slot, (task, stage) in enumerate(zip(self.tasks, self.stages, strict=True)):
             for number in range(task.start // rows, -(-task.stop // rows)):
                 block = BlockKey(self.seed_of(task), task.index, stage, number)
@@ -101,7 +103,7 @@ class BlockCopies(Copies):
         filled = 0
         for drawn, group in groupby(pieces, key=lambda piece: piece.block):
             of_block = list(group)
-            block = self.noise.standard_block(drawn, self.shape, max(piece.last for piece in of_block))
+            block = standard_block(self.noise, drawn, self.shape, max(piece.last for piece in of_block))
             for piece in of_block:
                 x = self.tasks[piece.slot].x
                 taken = piece.first
@@ -142,7 +144,7 @@ class CounterCopies(Copies):
         inputs = (inputs.permute(0, 2, 3, 1) if image else inputs).reshape(len(self.tasks), -1)
         inputs = torch.cat((inputs, inputs[:1]))
         words = [
-            self.noise.key_words(self.seed_of(task), task.index, stage)
+            key_words(self.seed_of(task), task.index, stage)
             for task, stage in zip(self.tasks, self.stages, strict=True)
         ]
         keys = torch.tensor([*words, [0, 0, 0]], device=device)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.noise import Gaussian
+from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling.engine import Answer, Question, Task
 from holdfast.sampling.jobs import Answering, Estimating, Job, Selecting, TaskJob
 
@@ -69,7 +69,7 @@ class Spread(Flow[T]):
 
     def __init__(self, kind: type[TaskJob], tasks: Sequence[Task], pace: Pace, workers: int) -> None:
         total = sum(task.stop - task.start for task in tasks)
-        block = Gaussian.block_rows(tasks[0].x.shape)
+        block = block_rows(tasks[0].x.shape)
         span = min(pace.span(block), block * max(1, -(-total // (workers * block))))
         self._jobs = iter(_packed(kind, tasks, span, block))
         self._where: dict[Job, list[int]] = {}
@@ -170,7 +170,7 @@ class Answers(Flow[Answer]):
         if first is None:
             return None
         turn, each = next(self._turns), first.n0 + first.n
-        if first.n > self._pace.span(Gaussian.block_rows(first.x.shape)):
+        if first.n > self._pace.span(block_rows(first.x.shape)):
             self._large[turn] = _Open(first)
             return self._sent(turn, Selecting((Task(first.index, first.x, 0, first.n0),)))
         more = itertools.islice(self._questions, min(_MOST_INPUTS, max(1, self._pace.copies // each)) - 1)
@@ -211,7 +211,7 @@ class Answers(Flow[Answer]):
     def _span(self, large: _Open) -> Job:
         assert large.selection is not None
         question = large.question
-        stop = min(question.n, large.cut + self._pace.span(Gaussian.block_rows(question.x.shape)))
+        stop = min(question.n, large.cut + self._pace.span(block_rows(question.x.shape)))
         start, large.cut = large.cut, stop
         return Estimating((Task(question.index, question.x, start, stop, large.selection.predicted),))
 

@@ -14,7 +14,7 @@ from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError
 from holdfast.models import Model
-from holdfast.noise import Gaussian, Stage
+from holdfast.noise import Noise, Stage
 from holdfast.progress import OnDone
 from holdfast.sampling.batching import SMALLEST_BATCH
 from holdfast.sampling.beside import beside
@@ -43,7 +43,7 @@ class LocalEngine(Engine):
     """
 
     model: Model
-    noise: Gaussian
+    noise: Noise
     seed: int
     batch: int
     replicas: Sequence[Model] = ()

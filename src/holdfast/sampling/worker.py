@@ -11,7 +11,7 @@ import torch
 from holdfast.errors import ClusterError, HoldfastError
 from holdfast.models import Model
 from holdfast.models.spot_check import SpotCheck
-from holdfast.noise import Gaussian
+from holdfast.noise import Noise
 from holdfast.sampling.flow import Done
 from holdfast.sampling.jobs import Job
 from holdfast.sampling.local import LocalEngine
@@ -21,7 +21,7 @@ from holdfast.sampling.local import LocalEngine
 class Setup:
     """What an engine needs beside the model."""
 
-    noise: Gaussian
+    noise: Noise
     seed: int
     batch: int
 

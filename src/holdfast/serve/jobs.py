@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.noise import Gaussian
+from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling import Task
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look
@@ -136,7 +136,7 @@ class CertifyJob(Job):
     def _next_stop(self, most: int) -> int:
         if len(self.looked) == len(self.looks):
             return self.drawn
-        block = Gaussian.block_rows(self.asked.x.shape)
+        block = block_rows(self.asked.x.shape)
         # A span ends with a block of noise if it can, so that none is drawn twice, or at a look.
         whole = max(block, most // block * block) - self.drawn % block
         return min(self.drawn + (whole if most >= block else min(whole, most)), self.looks[len(self.looked)].n)

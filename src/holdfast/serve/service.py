@@ -15,8 +15,8 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.errors import InvalidArgument
 from holdfast.measures import Margin, PredictionScore
-from holdfast.noise import Gaussian
-from holdfast.noise.gaussian import secret_seed
+from holdfast.noise import Gaussian, secret_seed
+from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling import Task
 from holdfast.sampling.inputs import as_input
 from holdfast.sequential import SequentialTest
@@ -78,7 +78,7 @@ class Service:
         # Asking the model once refuses one that is no classifier before the first visitor comes.
         self._like = np.full(served.shape, 0.5, dtype=np.float32)
         engine = served.smoothed.engine(self._like)
-        self.device = Device(engine, queue=limits.queue, block=Gaussian.block_rows(served.shape))
+        self.device = Device(engine, queue=limits.queue, block=block_rows(served.shape))
         self.metrics = Metrics(self.device)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
         self._desk = ThreadPoolExecutor(1, "holdfast-desk")

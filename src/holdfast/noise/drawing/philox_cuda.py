@@ -1,4 +1,4 @@
-"""Noisy copies on a GPU in one pass: the numbers of :mod:`holdfast.noise.philox`, times sigma, on top of the inputs."""
+"""Noisy copies on a GPU in one pass: the numbers of :mod:`holdfast.noise.drawing.philox`, times sigma, on top of the inputs."""
 
 import math
 

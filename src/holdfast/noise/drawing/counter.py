@@ -1,11 +1,21 @@
-"""Noisy copies by counter: in one pass on a GPU that has Triton, and by the definition itself anywhere else."""
+"""Gaussian copies by counter: in one pass on a GPU that has Triton, and by the definition itself anywhere else."""
 
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
 from torch import Tensor
 
-from holdfast.noise.philox import standard_normals
+from holdfast.noise.drawing.philox import standard_normals
+from holdfast.noise.seed import Stage
+
+GENERATOR = "philox4x32-10"
+
+
+def key_words(seed: int, index: int, stage: Stage) -> list[int]:
+    """Three 32-bit words that key the counters of all copies of one input."""
+    words = np.random.SeedSequence(seed, spawn_key=(index, int(stage))).generate_state(3, np.uint32)
+    return [int(word) for word in words]
 
 
 def add_noise(inputs: Tensor, keys: Tensor, slots: Tensor, copies: Tensor, sigma: float, out: Tensor) -> None:
@@ -14,7 +24,7 @@ def add_noise(inputs: Tensor, keys: Tensor, slots: Tensor, copies: Tensor, sigma
     ``inputs`` is (count, size) float32, ``keys`` (count, 3) words, ``slots`` and ``copies`` (rows,), ``out`` (rows, size).
     """
     if inputs.is_cuda and _has_triton():
-        from holdfast.noise.philox_cuda import add_noise as add_noise_in_one_pass
+        from holdfast.noise.drawing.philox_cuda import add_noise as add_noise_in_one_pass
 
         add_noise_in_one_pass(inputs, keys, slots, copies, sigma, out)
         return

@@ -2,7 +2,7 @@
 
 The number at (key, copy, place) is a function of these three. Philox 4x32-10 turns a counter of four words (place, copy,
 and the key's third word) under a key of two words into four random words, and Box-Muller turns those into four normal
-numbers. This file defines the numbers, in plain torch, on any device; :mod:`holdfast.noise.philox_cuda` draws the same ones
+numbers. This file defines the numbers, in plain torch, on any device; :mod:`holdfast.noise.drawing.philox_cuda` draws the same ones
 on a GPU in one pass.
 
 Source:

@@ -1,0 +1,92 @@
+"""What a noise is: how little probability an event can keep when the input moves, and how the noise is drawn."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """Additive noise that is the same at every input: ``scale`` times standard numbers, one for each coordinate.
+
+    A subclass is a frozen dataclass whose fields are its parameters, and defines ``kind``, ``norm`` and what is abstract
+    here. It needs no torch and is registered nowhere: a stored run finds it by its ``kind`` once its class is defined.
+
+    Requires:
+        ``g_R(p) = least_probability(p, R)`` is, for every R >= 0, increasing and **convex** in p, decreasing in R, with
+        ``g_0(p) = p`` and ``g_R(0) >= 0``; and it does not decrease when ``scale`` grows. Every bound rests on that.
+
+    Attributes:
+        kind: its name, in stored runs and on the command line.
+        norm: in which the radius is measured, ``"l2"`` or ``"l1"``.
+    """
+
+    kind: ClassVar[str]
+    norm: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What standard numbers are multiplied with; also the unit of length in figures and searches."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """In a few words, for people: ``sigma = 0.25``."""
+
+    @abstractmethod
+    def least_probability(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
+        """``g_R(p)``: the least probability, within ``radius`` of x, of an event that has probability p at x."""
+
+    @abstractmethod
+    def slope(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
+        """A subgradient of ``g_R`` at p: its derivative, where it has one."""
+
+    @abstractmethod
+    def radius(self, p: float, q: float) -> float:
+        """The largest radius within which an event of probability p keeps at least q; 0.0 if ``p <= q``."""
+
+    @abstractmethod
+    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
+        """Independent numbers of the noise with ``scale`` one, in the order of the generator's stream."""
+
+    def decay(self, p: NDArray[np.float64]) -> Callable[[float], NDArray[np.float64]]:
+        """:meth:`least_probability` of fixed events as a function of the radius alone; for those that can be faster so."""
+        return partial(self.least_probability, p)
+
+    @property
+    def multiplier(self) -> float:
+        """The scale as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare.
+
+        What is drawn follows its law to about seven digits: a bound would notice in its sixth.
+        """
+        near = np.float32(self.scale)
+        return float(near if float(near) >= self.scale else np.nextafter(near, np.float32(np.inf)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its kind and parameters, for JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> "Noise":
+        """The inverse of :meth:`to_dict`, for every kind whose class is defined."""
+        kinds = {kind.kind: kind for kind in _subclasses(Noise)}
+        if d.get("kind") not in kinds:
+            raise InvalidArgument(
+                f"noise of the kind {d.get('kind')!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
+                f"Import the module that defines it first"
+            )
+        return kinds[d["kind"]](**{name: value for name, value in d.items() if name != "kind"})
+
+
+def _subclasses(kind: type[Noise]) -> Iterator[type[Noise]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)

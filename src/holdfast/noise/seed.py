@@ -1,0 +1,31 @@
+"""What keys the noise: the same (seed, input, stage, copy) always gives the same copy.
+
+Nothing else enters: not the batch size, not the engine, not what was drawn before. The seed is drawn from the operating
+system unless one is given, because an adversary who can predict the noise can choose an input for it.
+"""
+
+import secrets
+from enum import IntEnum
+
+from holdfast.errors import InvalidArgument
+
+
+class Stage(IntEnum):
+    """What noisy copies are for; the two never share any."""
+
+    SELECTION = 0
+    ESTIMATION = 1
+
+
+def secret_seed() -> int:
+    """128 bits from the operating system."""
+    return secrets.randbits(128)
+
+
+def check_seed(seed: int | None) -> int:
+    """The given seed, or a secret one."""
+    if seed is None:
+        return secret_seed()
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**128:
+        raise InvalidArgument(f"seed must be a whole number in [0, 2^128), or None for a secret one, got {seed!r}")
+    return seed
