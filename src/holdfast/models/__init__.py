@@ -1,8 +1,39 @@
 """Models: what can be certified."""
 
-from holdfast.models.device import resolve_device
-from holdfast.models.model import Model, check_model
-from holdfast.models.probit import ProbitModel
-from holdfast.models.torch_model import TorchModel
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["Model", "ProbitModel", "TorchModel", "check_model", "resolve_device"]
+import torch
+from torch import nn
+
+from holdfast.errors import InvalidArgument
+from holdfast.models.callable import CallableModel
+from holdfast.models.model import Model
+from holdfast.models.probit import ProbitModel
+from holdfast.models.torch import TorchModel, resolve_device
+
+__all__ = ["CallableModel", "Model", "ProbitModel", "TorchModel", "as_model", "resolve_device"]
+
+
+def as_model(
+    given: nn.Module | Model | Callable[[Any], Any],
+    *,
+    outputs: str,
+    device: str | torch.device | None,
+    precision: str,
+    compiled: bool | None,
+) -> Model:
+    """A model as it is; a module, or any other function of a batch, as one."""
+    if isinstance(given, nn.Module):
+        return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
+    if device not in (None, "cpu", "auto") or precision != "float32" or compiled:
+        raise InvalidArgument(
+            "device, precision and compile are for torch modules; make a Model of your own that runs as you like"
+        )
+    if isinstance(given, Model):
+        return given
+    if callable(given):
+        return CallableModel(given, outputs=outputs)
+    raise InvalidArgument(
+        f"expected a torch.nn.Module that maps a batch to class scores, a Model, or a function of batches, got {type(given).__name__}"
+    )

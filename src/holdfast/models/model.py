@@ -1,101 +1,88 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import ModelError
-from holdfast.models.spot_check import SpotCheck
-
-TOLERANCE = 1e-3
-"""How far a row of probabilities may be from summing to one."""
+from holdfast.models.outputs import output_error
 
 
 class Model(ABC):
     """Maps a batch (n, ...) to probabilities (n, classes) in float32, on one device.
 
+    A subclass sets ``name`` and ``device`` and defines :meth:`probabilities`; the rest has defaults that are right for
+    any model, and slow for some.
+
     Requires:
-        A row's answer depends on that row alone: noisy copies are independent samples only then.
+        A row's probabilities depend on that row alone, at every call. This is checked at the batch size in use, before
+        sampling and after it, on a few rows.
+
+    Attributes:
+        name: for the record.
+        device: where batches must live.
+        precision: of the forward passes; the certificate is about the network at that precision.
+        compiled: whether the forward passes run compiled: recorded, since it changes last digits.
+        flops: floating-point operations for one row; 0.0 where they are not known.
     """
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """For the record."""
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str | None:
-        """Equal for equal models, and different for others; None if that cannot be told."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Where batches must live."""
-
-    @property
-    @abstractmethod
-    def precision(self) -> str:
-        """The arithmetic of the forward passes; the certificate is about the network at that precision."""
-
-    @property
-    @abstractmethod
-    def compiled(self) -> bool:
-        """Whether the forward passes run compiled: recorded, since it changes last digits."""
-
-    @property
-    def reentrant(self) -> bool:
-        """Whether it may be asked from several threads at once."""
-        return True
-
-    @abstractmethod
-    def moved(self, device: torch.device) -> "Model":
-        """The same model on another device."""
-
-    @abstractmethod
-    def replicas(self) -> "Sequence[Model]":
-        """The same model on further devices that are to be used as well."""
-
-    @abstractmethod
-    def prepared(self) -> AbstractContextManager[None]:
-        """Within it the model may be asked, from several threads at once if it is reentrant; afterwards it is as before."""
-
-    @abstractmethod
-    def warm(self, size: torch.Size, draw: Callable[[], Tensor]) -> None:
-        """Do what is done once for batches of this size, with one that is drawn if need be; only while :meth:`prepared`."""
+    name: str
+    device: torch.device
+    precision: str = "float32"
+    compiled: bool = False
+    flops: float = 0.0
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:
-        """Class probabilities of each row; only while :meth:`prepared`."""
+        """Class probabilities of each row; called within :meth:`session`."""
 
-    def asking(self, size: torch.Size) -> Callable[[Tensor], Tensor]:  # noqa: ARG002
-        """Its :meth:`probabilities` of batches of one size, by the same means whatever others do to the model meanwhile."""
-        return self.probabilities
+    def replicate(self, device: torch.device) -> "Model | None":  # noqa: ARG002
+        """The same model with Python state of its own, for another worker; None if there is no telling: use one worker."""
+        return None
+
+    def fingerprint(self) -> str | None:
+        """Equal for equal models, and different for others; None if that cannot be told."""
+        return None
 
     @property
-    def work(self) -> float | None:
-        """Floating-point operations for one row, where they are known."""
+    def devices(self) -> tuple[torch.device, ...]:
+        """Every device that replicas are to run on."""
+        return (self.device,)
+
+    def refresh(self) -> None:
+        """Take over the weights as they are now, where they are copies; called when sampling begins."""
+
+    def session(self) -> AbstractContextManager[None]:
+        """Forward passes happen within it: the place to lock and to set modes."""
+        return nullcontext()
+
+    def validate(self, rows: Tensor) -> Tensor:
+        """Probabilities of a few rows, refused in words if they are not a classifier's."""
+        found = self.probabilities(rows)
+        fault = output_error(found, len(rows), logits=False)
+        if fault:
+            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
+        return found
+
+    def choose_compile(self, copies: int) -> None:
+        """Learn how many copies an input takes, where that decides how to run."""
+
+    def fallback(self, reason: str) -> "Model | None":  # noqa: ARG002
+        """A plainer way to run the same model, for ``reason``; None if this is the plainest."""
         return None
 
-    def spot_check(self) -> SpotCheck | None:
-        """A few rows and the answers to them; None if it was never asked any."""
+    @property
+    def rounded(self) -> bool:
+        """Whether it computes at a lower precision than float32."""
+        return self.precision != "float32"
+
+    @property
+    def weights_version(self) -> object:
+        """Changes whenever weights are written to, as far as that can be told."""
         return None
 
-    def scores(self, rows: Tensor) -> Tensor:
-        """What :meth:`spot_check` compares: probabilities, or what they are made of. Nothing has to be prepared, or is compiled."""
-        with self.prepared():
-            return self.probabilities(rows.to(self.device))
-
-    @abstractmethod
-    def complaint(self, batch: Tensor) -> str:
-        """What is wrong with the model's answer to a batch, in words; empty if nothing is."""
-
-
-def check_model(model: Model, batch: Tensor) -> None:
-    """Refuse a model whose answer to a first small batch is not a classifier's."""
-    wrong = model.complaint(batch)
-    if wrong:
-        raise ModelError(f"the model {model.name} cannot be certified: {wrong}")
+    def moved(self, device: torch.device) -> "Model":  # noqa: ARG002
+        """The same model on a device of another machine, once it was sent there; this one, if it has no choice."""
+        return self

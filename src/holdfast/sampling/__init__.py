@@ -1,7 +1,7 @@
 """Sampling: from a model and inputs to counts of scores."""
 
-from holdfast.sampling.compute import Compute, Local
-from holdfast.sampling.engine import Answer, Engine, Question, Task
-from holdfast.sampling.local import LocalEngine
+from holdfast.sampling.engine import Engine
+from holdfast.sampling.local import Local
+from holdfast.sampling.requests import CertifyRequest, DecideRequest, RadiusRequest, Request
 
-__all__ = ["Answer", "Compute", "Engine", "Local", "LocalEngine", "Question", "Task"]
+__all__ = ["CertifyRequest", "DecideRequest", "Engine", "Local", "RadiusRequest", "Request"]

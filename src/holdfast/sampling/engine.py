@@ -1,70 +1,53 @@
-"""The seam between certificates and compute: who runs the noisy copies, and what comes back.
-
-A task names a span of one input's noise. Its result depends on nothing but the task, the seed and the model, and the
-results of adjoining spans add up to the result of the whole: so a span may be cut, run anywhere, in
-any order, more than once if a machine is lost, and merged.
-"""
+"""Who runs the noisy copies: this machine, or a cluster. The certificates are the same."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
-from torch import Tensor
-
-from holdfast.certificates.classes import ClassCounts
-from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.progress import OnDone
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Copies ``start`` to ``stop`` of the input ``x``; spans that start with a block of noise waste none of it.
-
-    ``seed`` keys the noise in place of the engine's own, so that questions with different secrets can share batches.
-    """
-
-    index: int
-    x: Tensor
-    start: int
-    stop: int
-    target: int = 0
-    seed: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Which class, from ``n0`` copies of the input ``x``, and how sure is it, from ``n`` others?"""
-
-    index: int
-    x: Tensor
-    n0: int
-    n: int
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What came of a question, and how long it took."""
-
-    selection: Selection
-    evidence: Evidence
-    seconds: float
+from holdfast.measures import DEFAULT_MEASURES, Measure
+from holdfast.models import Model
+from holdfast.noise import Noise
+from holdfast.progress import OnDone, ignore
+from holdfast.sampling.requests import AnyRequest
 
 
 class Engine(ABC):
-    """Runs tasks. One result per task, in the tasks' order."""
+    """Runs requests. Usable in a ``with`` block, after which nothing of it is left running."""
 
     @abstractmethod
-    def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
-        """Answers in the questions' order, a few at a time as they are finished; questions are asked for as needed."""
+    def run(
+        self,
+        model: Model,
+        noise: Noise,
+        requests: Iterable[AnyRequest],
+        *,
+        measures: Sequence[Measure] = DEFAULT_MEASURES,
+        batch: int | None = None,
+        on_copies: OnDone = ignore,
+        in_order: bool = True,
+    ) -> Iterator[AnyRequest]:
+        """The requests as they are finished; they are asked for as there is room for them.
+
+        Guarantee:
+            A request's result depends on the request, the noise and the model, and on nothing else: not on the engine, the
+            batch size, or what other requests there are.
+
+        Parameters:
+            measures: what is counted of every copy.
+            batch: rows of a forward pass; by default what suits the model and its device.
+            on_copies: told how many more copies are done.
+            in_order: whether requests come back in the order they were given in, or as soon as they are finished.
+        """
 
     @abstractmethod
-    def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
-        """Average scores of all classes, over selection noise; ``target`` plays no role."""
+    def close(self) -> None:
+        """Give everything back; it is taken again when it is next needed."""
 
-    @abstractmethod
-    def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
-        """Votes, scores and margins of each task's target class, over estimation noise."""
+    def __enter__(self) -> Self:
+        return self
 
-    @abstractmethod
-    def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
-        """Scores of every class and the target's lead over each, over estimation noise."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,95 +1,96 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from concurrent.futures import wait
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from threading import Event
-from typing import TypeVar
 
 import torch
+from torch import Tensor
 
-from holdfast.certificates.classes import ClassCounts
-from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.errors import ModelError
+from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
-from holdfast.noise import Noise, Stage
-from holdfast.progress import OnDone
-from holdfast.sampling.batching import SMALLEST_BATCH
-from holdfast.sampling.beside import beside
-from holdfast.sampling.copies import Copies, CounterCopies, copies_for
-from holdfast.sampling.engine import Answer, Engine, Question, Task
-from holdfast.sampling.tally import AnswerTally, ClassTally, EstimationTally, SelectionTally, Tally
-from holdfast.sampling.windows import answers, first_copies, in_windows
+from holdfast.noise import Noise
+from holdfast.progress import OnDone, ignore
+from holdfast.sampling.accumulate import Accumulator
+from holdfast.sampling.batches import NoisyBatches, batches_for
+from holdfast.sampling.engine import Engine
+from holdfast.sampling.requests import AnyRequest
+from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.side_stream import side_stream
+from holdfast.sampling.span import Counting, Counts, NoiseSpan
+from holdfast.sampling.workers import WorkerCache, Workers, smaller_batch, written_to
 
-_MOST_WORKERS = 16
-T = TypeVar("T", bound=Tally)
+_SECONDS = 10.0
+"""What a crash costs: finished inputs are handed on that often."""
+_FIRST = 2**14
+_FIRST_FLOPS = {"cpu": 2e11, "cuda": 1e14}
+"""A second or a few."""
 
 
-@dataclass(eq=False)
-class LocalEngine(Engine):
-    """Runs every copy on the model's own device, and on those of its replicas.
+class LocalSampler:
+    """Counts spans of noise on this machine.
 
-    Every forward pass has exactly ``batch`` rows (the last one is filled up), so that a network whose rows do not depend on
-    how many others there are gives the same answer whatever the batch size. On a CPU, threads share the copies, each
-    with its own tally: that scales better than threads within one forward pass, and does not stall when the machine has
-    other work to do. On GPUs each model is fed by a thread, and nothing is asked of a GPU until its last batch is counted.
-
-    Attributes:
-        batch: rows of a forward pass; halved, for good, when a device runs out of memory.
-        replicas: the same model on further devices.
-        counted: the kind of noisy copies; by default the one that suits the device.
+    Every forward pass has exactly as many rows as a batch (the last one is filled up), so that a network whose rows do not
+    depend on how many others there are gives the same answer whatever the batch size. On a CPU, threads share the copies,
+    each with its own replica and accumulator: that scales better than threads within one forward pass, and does not stall
+    when the machine has other work to do. On GPUs each replica is fed by a thread, and nothing is asked of a GPU until its
+    last batch is counted.
     """
 
-    model: Model
-    noise: Noise
-    seed: int
-    batch: int
-    replicas: Sequence[Model] = ()
-    counted: type[Copies] | None = field(default=None, repr=False)
+    def __init__(
+        self,
+        model: Model,
+        noise: Noise,
+        measures: Sequence[Measure],
+        *,
+        x: Tensor,
+        copies: int,
+        batch: int | None = None,
+        cache: WorkerCache | None = None,
+        kind: type[NoisyBatches] | None = None,
+    ) -> None:
+        self.model = model
+        self._noise, self._measures = noise, tuple(measures)
+        self._kind = kind or batches_for(noise, model.device)
+        self._cache = cache or WorkerCache()
+        self._x, self._copies = x, copies
+        self._workers = self._get(batch)
 
-    def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
-        """A window of inputs at a time."""
-        first = first_copies(self.model)
-        if self._kind is CounterCopies and not self.replicas:
-            return in_windows(lambda window: self._in_one_pass(window, on_copies), questions, first)
-        return in_windows(lambda window: answers(self, window, on_copies=on_copies), questions, first)
-
-    def _in_one_pass(self, window: list[Question], on_copies: OnDone) -> list[Answer]:
-        """Selection and estimation share batches, and the device is asked only once: what :func:`answers` would find."""
-        began = time.monotonic()
-        selecting = [Task(each.index, each.x, 0, each.n0) for each in window]
-        estimating = [Task(each.index, each.x, 0, each.n) for each in window]
-        stages = [Stage.SELECTION] * len(window) + [Stage.ESTIMATION] * len(window)
-        tally = self._run([*selecting, *estimating], stages, AnswerTally, on_copies)
-        found = list(zip(tally.selections(), tally.evidence(self.noise.sigma), strict=True))
-        seconds = (time.monotonic() - began) / len(window)
-        return [Answer(selection, evidence, seconds) for selection, evidence in found]
-
-    def select(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Selection]:
-        """Average scores of all classes."""
-        return self._run(tasks, [Stage.SELECTION] * len(tasks), SelectionTally, on_copies).selections()
-
-    def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
-        """One pass for label, score and margin; only counts are kept."""
-        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), EstimationTally, on_copies).evidence(self.noise.sigma)
-
-    def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
-        """One pass for all classes."""
-        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), ClassTally, on_copies).class_counts(self.noise.sigma)
+    def _get(self, batch: int | None) -> Workers:
+        return self._cache.get(
+            self.model, self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind
+        )
 
     @property
-    def _kind(self) -> type[Copies]:
-        return self.counted or copies_for(self.model.device)
+    def batch(self) -> int:
+        """Rows of a forward pass; halved, for good, when a device runs out of memory."""
+        return self._workers.batch
 
-    def _run(
-        self,
-        tasks: Sequence[Task],
-        stages: Sequence[Stage],
-        new_tally: Callable[[Sequence[Task], torch.device], T],
-        on_copies: OnDone,
-    ) -> T:
+    def count(self, spans: Sequence[NoiseSpan], on_copies: OnDone = ignore) -> list[Counts]:
+        """The counts of each span.
+
+        One worker does everything in one pass, selection first; several first choose the classes.
+        """
+        following = [span for span in spans if isinstance(span.target, NoiseSpan)]
+        if len(self._workers.models) == 1 or not following:
+            ordered = sorted(spans, key=lambda span: span.counting is not Counting.SELECTION)
+            found = dict(zip(map(id, ordered), self._attempt(ordered, on_copies), strict=True))
+            return [found[id(span)] for span in spans]
+        choosing = [span for span in spans if span.counting is Counting.SELECTION]
+        chosen = dict(zip(map(id, choosing), self._attempt(choosing, on_copies), strict=True))
+        others = [span for span in spans if span.counting is not Counting.SELECTION]
+        aimed = [
+            replace(span, target=chosen[id(span.target)].predicted) if isinstance(span.target, NoiseSpan) else span  # type: ignore[union-attr]
+            for span in others
+        ]
+        found = chosen | dict(zip(map(id, others), self._attempt(aimed, on_copies), strict=True))
+        return [found[id(span)] for span in spans]
+
+    def _attempt(self, spans: Sequence[NoiseSpan], on_copies: OnDone) -> list[Counts]:
         while True:
             reported = 0
 
@@ -99,94 +100,152 @@ class LocalEngine(Engine):
                 on_copies(done)
 
             try:
-                return self._attempt(tasks, stages, new_tally, count)
+                return self._pass(spans, count)
             except torch.OutOfMemoryError as error:
-                if self.batch <= SMALLEST_BATCH:
-                    raise ModelError(
-                        f"the model {self.model.name} runs out of memory on {self.model.device} even with {self.batch} "
-                        f"copies at a time; free memory there, or use another device"
-                    ) from error
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
-                self.batch = max(SMALLEST_BATCH, self.batch // 2)
+                size = smaller_batch(self.model, self.batch, error)
                 on_copies(-reported)
-                if self.model.device.type == "cuda":
-                    torch.cuda.empty_cache()
+                self._workers = self._get(size)
 
-    def _attempt(
-        self,
-        tasks: Sequence[Task],
-        stages: Sequence[Stage],
-        new_tally: Callable[[Sequence[Task], torch.device], T],
-        on_copies: OnDone,
-    ) -> T:
-        on_cpu = self.model.device.type == "cpu"
-        copies = self._kind(tasks, self.noise, self.seed, stages, self.batch)
-        models = [self.model, *self.replicas]
-        if on_cpu and self.model.reentrant:
-            models = models * min(torch.get_num_threads(), _MOST_WORKERS)
-        # Torch's threads are divided in the same way whether or not there is work for all: arithmetic may depend on it.
-        threads = max(1, torch.get_num_threads() // len(models)) if on_cpu else torch.get_num_threads()
-        # Selection and estimation in one pass are for one worker: it alone knows the classes in time.
-        models = models[: 1 if new_tally is AnswerTally else copies.shares]
+    def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone) -> list[Counts]:
+        workers = self._workers
+        batches = self._kind(spans, self._noise, workers.batch, workers.probe.rows)
+        models = workers.models[: max(1, batches.shares)]
         stop = Event()
-        size = torch.Size((self.batch, *copies.shape))
 
-        def work(share: int, model: Model, ask: Callable[[torch.Tensor], torch.Tensor]) -> T:
-            tally = new_tally(tasks, model.device)
-            with beside(model.device) as counting:
-                for batch in copies.batches(share, len(models), model.device):
+        def work(number: int) -> tuple[Accumulator, Tensor]:
+            model = models[number]
+            accumulator = Accumulator(spans, self._measures, model.device)
+            with side_stream(model.device) as counting:
+                for batch in batches.of_worker(number, len(models), model.device):
+                    probabilities = model.probabilities(batch.copies)
+                    with counting(probabilities, batch.slots):
+                        accumulator.add(probabilities, batch.slots)
+                    on_copies(batch.count)
                     if stop.is_set():
                         break
-                    probabilities = ask(batch.copies)
-                    with counting(probabilities, batch.slots):
-                        tally.add(probabilities, batch.slots)
-                    on_copies(batch.count)
             if model.device.type == "cuda":
                 # Whoever reads the counts may be in another stream.
                 torch.cuda.current_stream(model.device).synchronize()
-            return tally
+            return accumulator, probabilities[len(probabilities) - len(workers.probe.rows) :]
 
         with ExitStack() as stack:
             for model in dict.fromkeys(models):
-                stack.enter_context(model.prepared())
-            if len(models) == 1 and not on_cpu:
-                # In the caller's thread: cuDNN's choice of kernels is remembered thread by thread, and takes long.
-                self._warm(self.model, copies)
-                tally, others = work(0, self.model, self.model.asking(size)), []
-            else:
-                pool = stack.enter_context(_pool(len(models), threads))
-                stack.callback(stop.set)
-                for model in dict.fromkeys(models):
-                    if not on_cpu:
-                        # Its weights may be on their way in a stream of the caller's.
-                        torch.cuda.synchronize(model.device)
-                    pool.submit(self._warm, model, copies).result()
-                asks = {model: model.asking(size) for model in dict.fromkeys(models)}
-                running = [pool.submit(work, share, model, asks[model]) for share, model in enumerate(models)]
-                tally, *others = [each.result() for each in running]
-        for other in others:
-            tally.merge(other)
-        tally.check(self.model.name)
-        return tally
+                stack.enter_context(model.session())
+            # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
+            found = [work(0)] if len(workers.models) == 1 else self._in_threads(work, len(models), workers.threads, stop)
+        if workers.weights != self.model.weights_version:
+            raise written_to(self.model, "while it was sampled")
+        for _, answers in found:
+            workers.probe.check(self.model, answers)
+        accumulator = found[0][0]
+        for other, _ in found[1:]:
+            accumulator.merge(other)
+        return accumulator.results(self.model.name, self._noise)
 
-    def _warm(self, model: Model, copies: Copies) -> None:
-        def draw() -> torch.Tensor:
-            """Noisy copies like those to come, but others."""
-            chance = torch.Generator(model.device).manual_seed(0)
-            noise = torch.randn(self.batch, *copies.shape, device=model.device, generator=chance)
-            inputs = torch.stack([task.x for task in copies.tasks[: self.batch]]).to(model.device)
-            rows = inputs[torch.arange(self.batch, device=model.device) % len(inputs)] + self.noise.sigma * noise
-            return rows.to(memory_format=torch.channels_last) if rows.ndim == 4 and rows.is_cuda else rows
+    def _in_threads(
+        self, work: Callable[[int], tuple[Accumulator, Tensor]], workers: int, threads: int, stop: Event
+    ) -> list[tuple[Accumulator, Tensor]]:
+        """Workers with ``threads`` of torch's own threads each; then torch's setting again."""
+        before = torch.get_num_threads()
 
-        model.warm(torch.Size((self.batch, *copies.shape)), draw)
+        def limited(number: int) -> tuple[Accumulator, Tensor]:
+            torch.set_num_threads(threads)
+            return work(number)
+
+        if self.model.device.type == "cuda":
+            for device in self.model.devices:
+                torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's
+        running = [self._cache.pool.submit(limited, number) for number in range(workers)]
+        try:
+            return [each.result() for each in running]
+        finally:  # an interruption included
+            stop.set()
+            wait(running)
+            torch.set_num_threads(before)
 
 
-@contextmanager
-def _pool(workers: int, threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Workers with ``threads`` of torch's own threads each; then torch's setting again."""
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(before)
+class LocalExecutor(Executor):
+    """Runs a job when it is waited for, in this thread."""
+
+    def __init__(self, sampler: LocalSampler, on_copies: OnDone = ignore) -> None:
+        self._sampler = sampler
+        self._on_copies = on_copies
+        self._job: Job | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """For one job."""
+        return self._job is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job waits to be run."""
+        return self._job is not None
+
+    def submit(self, job: Job) -> None:
+        """It runs when it is waited for."""
+        self._job = job
+
+    def wait(self) -> list[Done]:
+        """Run the job; its present batch is the last if nobody waits for it any more."""
+        job, self._job = self._job, None
+        assert job is not None
+        began = time.monotonic()
+
+        def on_copies(done: int) -> None:
+            self._on_copies(done)
+            if all(request.over for request in job.requests):
+                raise Abandoned
+
+        counts: Sequence[Counts] | Exception
+        try:
+            counts = self._sampler.count(job.spans, on_copies)
+        except Exception as error:
+            counts = error
+        return [Done(job, counts, time.monotonic() - began)]
+
+
+@dataclass(eq=False)
+class Local(Engine):
+    """This machine, in this process: the model's own device, or devices."""
+
+    def __post_init__(self) -> None:
+        self._cache = WorkerCache()
+
+    def sampler(
+        self, model: Model, noise: Noise, measures: Sequence[Measure], request: AnyRequest, batch: int | None = None
+    ) -> LocalSampler:
+        """For requests like this one; the model is checked."""
+        return LocalSampler(
+            model, noise, measures, x=request.x, copies=request.most_copies, batch=batch, cache=self._cache
+        )
+
+    def run(
+        self,
+        model: Model,
+        noise: Noise,
+        requests: Iterable[AnyRequest],
+        *,
+        measures: Sequence[Measure] = DEFAULT_MEASURES,
+        batch: int | None = None,
+        on_copies: OnDone = ignore,
+        in_order: bool = True,
+    ) -> Iterator[AnyRequest]:
+        """As many requests at a time as take about ten seconds; the first few are few, since nothing is known yet."""
+        waiting = iter(requests)
+        first = next(waiting, None)
+        if first is None:
+            return
+        sampler = self.sampler(model, noise, measures, first, batch)
+        scheduler = Scheduler(LocalExecutor(sampler, on_copies), JobSizer(first_copies(model), _SECONDS, cut=False), in_order=in_order)
+        yield from scheduler.run(itertools.chain((first,), waiting))
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+def first_copies(model: Model) -> int:
+    """How many copies are a matter of seconds, to begin with."""
+    most = _FIRST_FLOPS.get(model.device.type, float("inf"))
+    return int(min(_FIRST, most / model.flops)) if model.flops else _FIRST

@@ -1,4 +1,4 @@
-"""What torch's compiler is told, and kept from saying."""
+"""torch.compile: options, log suppression, and what is worth compiling."""
 
 import logging
 import warnings
@@ -9,16 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.models.folded import FoldedConv2d
-from holdfast.models.precision import Precision
+from holdfast.models.fast.folded import FoldedConv2d
+from holdfast.models.fast.precision import Precision
 
 _NARROW = 128
+_WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
+"""Operations per input from which the half minute or more of compiling is worth it."""
 
 _WHICH = "test_configs.autotune_choice_desc_regex"
 """Kernels are tried whose description matches; the library's have an empty one."""
 _RIGHT = "^(?!.*UNROLL=False.*num_warps=(8|16))"
 _FOR_FOLDED = "^(?!.*(UNROLL|EVEN_K)=)|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNROLL=False.*num_stages=2, num_warps=4"
 """Of convolutions and matrix products, the library's and one other."""
+
+
+def is_worth_compiling(device: torch.device, flops: float) -> bool:
+    """Whether an input takes so much work; how many inputs there are plays no role: a certificate does not depend on others."""
+    return flops >= _WORTH_COMPILING.get(device.type, float("inf"))
 
 
 def options_for(module: nn.Module, precision: Precision) -> dict[str, Any]:
@@ -63,11 +70,11 @@ def _widest(module: nn.Module) -> int:
     return max(widths, default=0) if first is not None and first.device.type == "cuda" else 0
 
 
-def afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The module as a function that was never compiled.
+def compiled_module(module: nn.Module, precision: Precision) -> Callable[[Tensor], Tensor]:
+    """The module as one compiled graph for batches of one fixed size; the work is done at the first call.
 
-    Torch keeps what it compiled with the code of a class's ``forward``, and does not look whether what that calls was
-    replaced since.
+    One whole graph has no Python state left, so that several workers may share it. It is compiled from a function of its
+    own: torch keeps what it compiled with the code of a class's ``forward``, which other modules share.
     """
 
     def forward(batch: Tensor) -> Tensor:
@@ -75,17 +82,7 @@ def afresh(module: nn.Module) -> Callable[[Tensor], Tensor]:
         return answer
 
     forward.__code__ = forward.__code__.replace()
-    return forward
-
-
-def versions_of(compiled: Callable[[Tensor], Tensor]) -> int:
-    """How many times a compiled function has been compiled so far, for what differed from call to call; 0 if unknown."""
-    try:
-        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
-
-        return len(entries(compiled._torchdynamo_orig_callable.__code__))  # type: ignore[attr-defined]
-    except (AttributeError, ImportError):
-        return 0
+    return torch.compile(forward, fullgraph=True, dynamic=False, options=options_for(module, precision))
 
 
 @contextmanager

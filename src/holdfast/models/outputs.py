@@ -1,12 +1,23 @@
-"""A module's answer to a batch: whether it can be a classifier's."""
+"""A model's answer to a batch: whether it can be a classifier's, and its probabilities."""
 
 import torch
 from torch import Tensor
 
-from holdfast.models.model import TOLERANCE
+from holdfast.errors import InvalidArgument
+
+_ACCEPTED = 1e-3
+"""How far a model's own probabilities may be from summing to one; they are divided by their sum."""
+_BFLOAT16 = 0.004
 
 
-def fault_of(answer: object, rows: int, *, logits: bool) -> str:
+def check_outputs(outputs: str) -> bool:
+    """Whether a model returns logits; the other choice is probabilities."""
+    if outputs not in ("logits", "probabilities"):
+        raise InvalidArgument(f'outputs must be "logits" or "probabilities", got {outputs!r}')
+    return outputs == "logits"
+
+
+def output_error(answer: object, rows: int, *, logits: bool) -> str:
     """What is wrong with the answer to so many rows, in words; empty if nothing is."""
     if not isinstance(answer, Tensor):
         return f"expected a tensor of shape ({rows}, classes), got {type(answer).__name__}; wrap the module to return its logits"
@@ -17,18 +28,32 @@ def fault_of(answer: object, rows: int, *, logits: bool) -> str:
         return f"expected floating-point class scores, got {answer.dtype}; return logits, not class indices"
     if not bool(torch.isfinite(answer).all()):
         return "expected finite class scores, got NaN or infinity"
-    sums_to_one = bool(((answer.float().sum(1) - 1).abs() <= TOLERANCE).all()) and bool((answer >= 0).all())
-    if not sums_to_one and answer.dtype == torch.bfloat16 and bool(((answer.float().sum(1) - 1).abs() <= 0.004).all()):
+    off = float((answer.float().sum(1) - 1).abs().max())
+    positive = bool((answer >= 0).all())
+    if answer.dtype == torch.bfloat16 and _ACCEPTED < off <= _BFLOAT16 and positive:
         return "its rows are probabilities but for the rounding of bfloat16; compute the softmax in float32, or return logits"
-    if logits and sums_to_one:
+    if logits and positive and off <= _ACCEPTED:
         return (
             "its rows are nonnegative and sum to one, so they are probabilities, not logits: "
             'pass outputs="probabilities" (on the command line, --outputs probabilities)'
         )
-    if not logits and not sums_to_one:
+    if not logits and not (positive and off <= _ACCEPTED):
         row = answer[0].float()
         return (
             f"expected probabilities that are nonnegative and sum to one, got a row with minimum {row.min().item():.4g} and sum "
             f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
         )
     return ""
+
+
+def as_probabilities(answer: Tensor, *, logits: bool) -> Tensor:
+    """Float32 probabilities that sum to one, in memory of their own; NaN for rows that are not probabilities.
+
+    A model may keep its answer's memory and write to it again while it is being counted.
+    """
+    own = answer.to(torch.float32, copy=True)
+    if logits:
+        return own.softmax(1)
+    sums = own.sum(1, keepdim=True)
+    bad = ((sums - 1).abs() > _ACCEPTED) | (own.amin(1, keepdim=True) < 0)
+    return own.div_(sums.masked_fill_(bad, torch.nan))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @contextmanager
-def beside(device: torch.device) -> Iterator[Callable[..., AbstractContextManager[None]]]:
+def side_stream(device: torch.device) -> Iterator[Callable[..., AbstractContextManager[None]]]:
     """Gives a context for work on some tensors, in a stream of its own; when all is done, the main stream waits for it.
 
     The work starts when what was asked of the device so far is done, and nothing asked later waits for it. On a CPU
@@ -18,25 +18,24 @@ def beside(device: torch.device) -> Iterator[Callable[..., AbstractContextManage
     if device.type != "cuda":
         yield lambda *_: nullcontext()
         return
-    main = torch.cuda.current_stream(device)
-    aside = _aside(device)
+    main, side = torch.cuda.current_stream(device), _stream(device)
 
     @contextmanager
     def working(*tensors: Tensor) -> Iterator[None]:
-        aside.wait_stream(main)
-        with torch.cuda.stream(aside):
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
             yield
         for tensor in tensors:
-            tensor.record_stream(aside)  # its memory is not given away before it was read
+            tensor.record_stream(side)  # its memory is not given away before it was read
 
     try:
         yield working
     finally:
-        main.wait_stream(aside)
+        main.wait_stream(side)
 
 
 @cache
-def _aside(device: torch.device) -> torch.cuda.Stream:
+def _stream(device: torch.device) -> torch.cuda.Stream:
     """One for all: memory is kept for each stream, and a new one would have to get its own from the driver first."""
     # A high priority: its few blocks are not kept waiting by a network's thousands.
     return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]

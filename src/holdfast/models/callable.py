@@ -1,0 +1,87 @@
+"""Any function from a batch to class scores as a model: scikit-learn's ``predict_proba``, or code of your own."""
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.model import Model
+from holdfast.models.outputs import as_probabilities, check_outputs, output_error
+
+
+class CallableModel(Model):
+    """Wraps a function that maps a batch (n, ...) to class scores (n, classes), on the CPU.
+
+    A method of an object that pickle can copy, such as ``forest.predict_proba``, is copied for each worker, and has a
+    fingerprint. Any other function is run by one worker, and has none.
+
+    Parameters:
+        function: takes a float32 batch and returns class scores, as an array or a tensor.
+        outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
+        arrays: what it takes, ``"numpy"`` arrays or ``"torch"`` tensors.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(
+        self, function: Callable[[Any], Any], *, outputs: str = "probabilities", arrays: str = "numpy"
+    ) -> None:
+        if not callable(function):
+            raise InvalidArgument(f"expected a function from a batch to class scores, got {type(function).__name__}")
+        if arrays not in ("numpy", "torch"):
+            raise InvalidArgument(f'arrays must be "numpy" or "torch", got {arrays!r}')
+        self._function = function
+        self._outputs, self._arrays = outputs, arrays
+        self._logits = check_outputs(outputs)
+        owner = type(function.__self__).__name__ + "." if isinstance(function, MethodType) else ""
+        self.name = owner + getattr(function, "__name__", type(function).__name__)
+
+    def probabilities(self, batch: Tensor) -> Tensor:
+        """What the function says, normalised."""
+        return as_probabilities(self._scores(batch), logits=self._logits)
+
+    def validate(self, rows: Tensor) -> Tensor:
+        """Probabilities of a few rows, refused in words if they are not a classifier's."""
+        scores = self._scores(rows)
+        fault = output_error(scores, len(rows), logits=self._logits)
+        if fault:
+            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
+        return as_probabilities(scores, logits=self._logits)
+
+    def _scores(self, batch: Tensor) -> Tensor:
+        with torch.inference_mode():
+            try:
+                answer = self._function(batch.numpy() if self._arrays == "numpy" else batch)
+                return answer if isinstance(answer, Tensor) else torch.from_numpy(np.asarray(answer))
+            except Exception as error:  # the function is foreign code
+                reason = " ".join(str(error).split())
+                hint = ' (a function of torch tensors needs arrays="torch")' if self._arrays == "numpy" else ""
+                raise ModelError(
+                    f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
+                ) from error
+
+    def replicate(self, device: torch.device) -> "CallableModel | None":
+        """With a copy of the object that the function is a method of."""
+        packed = self._packed()
+        if packed is None or device != self.device:
+            return None
+        return CallableModel(pickle.loads(packed), outputs=self._outputs, arrays=self._arrays)
+
+    def fingerprint(self) -> str | None:
+        """Of the object that the function is a method of."""
+        packed = self._packed()
+        return None if packed is None else hashlib.sha256(packed).hexdigest()
+
+    def _packed(self) -> bytes | None:
+        if not isinstance(self._function, MethodType) or isinstance(self._function.__self__, type):
+            return None
+        try:
+            return pickle.dumps(self._function, protocol=5)
+        except Exception:  # foreign objects: whatever stops them from being copied
+            return None

@@ -1,0 +1,1 @@
+"""Arithmetic: precision, compilation and kernels; reached through the torch models alone."""

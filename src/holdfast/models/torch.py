@@ -1,0 +1,265 @@
+"""Any ``torch.nn.Module`` as a model, and the replicas that run in its place."""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import RLock
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.fast.compile import compiled_module, has_wide_convolutions, is_worth_compiling, quiet_compiler
+from holdfast.models.fast.flops import counted_flops
+from holdfast.models.fast.folded import FoldedConv2d
+from holdfast.models.fast.precision import Precision, precision_named
+from holdfast.models.fingerprint import fingerprint
+from holdfast.models.model import Model
+from holdfast.models.outputs import as_probabilities, check_outputs, output_error
+from holdfast.models.replica import copy_weights, replica_of, versions_of, weights_of
+
+_CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+_LOW = (torch.bfloat16, torch.float16)
+_running = RLock()
+"""Held by who runs a user's own module, which must not be asked by two threads."""
+
+
+class TorchModel(Model):
+    """Wraps a module that maps a batch to logits or to probabilities; ``outputs`` says which, and it is checked.
+
+    The module is put on ``device`` if one is given and is otherwise left where its parameters are. Replicas of it do the
+    work, in evaluation and inference mode. Its structure is fixed when this is made; weights that are changed in place
+    are seen whenever sampling begins. A module that cannot be replicated is run itself, by one worker.
+
+    Parameters:
+        compiled: compile the module before sampling; None does so when the work per input makes it pay. A module
+            that cannot be compiled is run as it is, with a warning.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        *,
+        outputs: str = "logits",
+        device: str | torch.device | None = None,
+        precision: str = "float32",
+        compiled: bool | None = None,
+    ) -> None:
+        if not isinstance(net, nn.Module):
+            raise InvalidArgument(
+                f"expected a torch.nn.Module that maps a batch to class scores, got {type(net).__name__}"
+            )
+        self._logits = check_outputs(outputs)
+        self.device, self._devices = _devices(resolve_device(device, net))
+        self._precision = precision_named(precision, self.device)
+        if device is not None:
+            net.to(self.device)
+        self._net = net
+        self.name = type(net).__name__
+        self.precision = precision
+        self._asked = compiled
+        self.compiled = bool(compiled)
+        with _running:
+            self._prototype = replica_of(net, share=True, own_classes=False)
+        self._weights = weights_of(net)
+
+    def fingerprint(self) -> str | None:
+        """Of the structure and the weights that are certified."""
+        return fingerprint(self._net if self._prototype is None else self._prototype)
+
+    @property
+    def rounded(self) -> bool:
+        """Its own weights may be of a low precision, too."""
+        return self.precision != "float32" or any(each.dtype in _LOW for each in self._weights)
+
+    @property
+    def weights_version(self) -> object:
+        """Writing through ``.data`` is not noticed."""
+        return versions_of(self._weights)
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """All visible GPUs, if a GPU without a number was asked for."""
+        return self._devices
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Evaluation mode for the module itself, which nobody else runs meanwhile."""
+        with _running, _evaluating(self._net), self._precision.rules():
+            yield
+
+    def probabilities(self, batch: Tensor) -> Tensor:
+        """What the module itself says."""
+        return as_probabilities(self._run(self._net, batch), logits=self._logits)
+
+    def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
+        with torch.inference_mode(), self._precision.autocast(self.device):
+            try:
+                return forward(batch)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # the module is foreign code
+                reason = " ".join(str(error).split())
+                hint = "; noisy copies are float32: net.float() may be what is missing" if "type" in reason else ""
+                raise ModelError(
+                    f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
+                ) from error
+
+    def validate(self, rows: Tensor) -> Tensor:
+        """Probabilities of a few rows by the module itself; its operations are counted on the way."""
+        before = self.weights_version
+        with counted_flops(self._net) as found:
+            answer = self._run(self._net, rows)
+        self.flops = sum(found) / len(rows)
+        fault = output_error(answer, len(rows), logits=self._logits)
+        if before != self.weights_version:
+            fault = (
+                "it writes to its own parameters or buffers while it runs, so noisy copies would not be answered by one "
+                "classifier; switch off what it records"
+            )
+        if fault:
+            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
+        return as_probabilities(answer, logits=self._logits)
+
+    def choose_compile(self, copies: int) -> None:
+        """Compile if an input of so many copies is worth it, and nobody said otherwise."""
+        if self._asked is None:
+            self.compiled = is_worth_compiling(self.device, self.flops * copies)
+
+    def replicate(self, device: torch.device) -> "TorchReplica | None":
+        """A replica that shares the weights; or has copies of them, where it is compiled, rounded or elsewhere."""
+        if self._prototype is None:
+            return None
+        plain = not self.compiled and self._precision.low is None and device == self.device
+        made = replica_of(self._prototype, share=plain)
+        return None if made is None else TorchReplica(self, made, device, plain=plain)
+
+    def give_up_compiling(self, reason: str) -> None:
+        """Run uncompiled from now on, and say so."""
+        self._asked = self.compiled = False
+        warnings.warn(
+            f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
+            f"(compile=False avoids this attempt): {reason}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to other processes, on the CPU."""
+        net = self._net if self._prototype is None else self._prototype
+        net = net if self.device.type == "cpu" else copy.deepcopy(net).cpu()
+        return {**vars(self), "_net": net, "_prototype": None, "_weights": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
+
+    def moved(self, device: torch.device) -> "TorchModel":
+        """The same model, moved there for good; for a copy in another process."""
+        self._net.to(device)
+        self.device, self._devices = device, (device,)
+        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
+        return self
+
+
+class TorchReplica(Model):
+    """A replica of a module, laid out for its device, at the precision asked for, compiled if that was chosen."""
+
+    def __init__(self, source: TorchModel, net: nn.Module, device: torch.device, *, plain: bool) -> None:
+        self._source = source
+        self.name, self.precision, self.device, self.flops = source.name, source.precision, device, source.flops
+        self.compiled = source.compiled
+        self._net = net if plain else _laid_out(net.to(device), source._precision)
+        self._own = None if plain else weights_of(self._net)
+        self._forward = compiled_module(self._net, source._precision) if self.compiled else self._net
+        self._calls: dict[torch.Size, int] = {}
+
+    def refresh(self) -> None:
+        """Nothing is to be done where the weights are shared."""
+        if self._own is not None:
+            copy_weights(self._source._weights, self._own)
+
+    def session(self) -> AbstractContextManager[None]:
+        """The precision's rules."""
+        return self._source._precision.rules()
+
+    def probabilities(self, batch: Tensor) -> Tensor:
+        """What the replica says. Compiled, the first batch of a size takes half a minute, and the second must not again."""
+        calls = self._calls.get(batch.shape, 0) if self.compiled else 2
+        watching: AbstractContextManager[Any] = nullcontext()
+        if calls < 2:
+            self._calls[batch.shape] = calls + 1
+            watching = quiet_compiler() if calls == 0 else torch.compiler.set_stance("fail_on_recompile")
+        with watching:
+            answer = self._source._run(self._forward, batch)
+        return as_probabilities(answer, logits=self._source._logits)
+
+    def fallback(self, reason: str) -> Model | None:
+        """Uncompiled, or else the module itself."""
+        if not self.compiled:
+            self._source._prototype = None
+            return self._source
+        self._source.give_up_compiling(reason)
+        return self._source.replicate(self.device) or self._source
+
+    @property
+    def weights_version(self) -> object:
+        """The module's."""
+        return self._source.weights_version
+
+
+def _laid_out(net: nn.Module, precision: Precision) -> nn.Module:
+    """With convolutions stored channels last, which fast kernels read, and with weights cast once instead of in every pass."""
+    low = precision.low
+    folding = low is not None and has_wide_convolutions(net)
+    for module in net.modules():
+        if low is not None and type(module) in _CASTABLE:
+            module.to(low)
+        if type(module) is nn.Conv2d:
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            if folding and FoldedConv2d.suits(module):
+                module.__class__ = FoldedConv2d
+    return net
+
+
+def resolve_device(device: str | torch.device | None, net: nn.Module | None = None) -> torch.device:
+    """The device asked for, if it is there; ``auto`` is the GPU if there is one; None is where the module is."""
+    if device is None:
+        first = next(net.parameters(), None) if net is not None else None
+        return torch.device("cpu") if first is None else first.device
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        found = torch.device("meta")
+    if found.type not in ("cpu", "cuda"):
+        raise InvalidArgument(f'device must be "auto", "cpu" or "cuda" (or "cuda:1", ...), got {device!r}')
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidArgument(f"device {device!r} was asked for, but this torch sees no CUDA GPU; use the device 'cpu'")
+    return found
+
+
+def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ...]]:
+    """The first device, and all: a GPU without a number means every one of them."""
+    if device.type != "cuda" or device.index is not None:
+        return device, (device,)
+    first = torch.device("cuda", torch.cuda.current_device())
+    every = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
+    return first, (first, *(other for other in every if other != first))
+
+
+@contextmanager
+def _evaluating(net: nn.Module) -> Iterator[None]:
+    """Evaluation mode; then every submodule's flag as it was."""
+    flags = [(module, module.training) for module in net.modules()]
+    net.eval()
+    try:
+        yield
+    finally:
+        if flags[0][1]:
+            net.train()  # it may do more than set flags
+        for module, flag in flags:
+            module.training = flag

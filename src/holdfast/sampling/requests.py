@@ -1,0 +1,174 @@
+"""Requests: what is asked about one input, as the spans of noise it wants and what it makes of their counts.
+
+A request is a generator of steps. Each step asks for a few spans and gets their counts, whoever ran them; the last one
+returns the result. Many requests can be open at once, so that batches stay full although each waits for its own counts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+from torch import Tensor
+
+from holdfast.certificates.classes import ClassCounts
+from holdfast.certificates.evidence import Evidence, Selection
+from holdfast.sampling.span import Counting, Counts, NoiseSpan
+from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
+from holdfast.sequential.radius import RadiusSearch
+
+T = TypeVar("T")
+Step = Generator[Sequence[NoiseSpan], Sequence[Counts], T]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What sampling found out about one input: its class, chosen on ``n0`` copies, and the counts of others for it."""
+
+    selection: Selection
+    evidence: Evidence
+
+
+@dataclass(eq=False)
+class Request(ABC, Generic[T]):
+    """A question about the input ``x``, whose noise ``seed`` and ``index`` key; ``result`` is there when it is finished.
+
+    Attributes:
+        position: the input's place among those that were given.
+        seconds: how long its copies took.
+        over: nothing more is to be sampled for it: it is finished, or whoever asked has left.
+    """
+
+    x: Tensor
+    seed: int
+    index: int
+    n0: int
+    position: int = field(default=0, kw_only=True)
+    seconds: float = field(default=0.0, init=False)
+    over: bool = field(default=False, init=False)
+    result: T | None = field(default=None, init=False)
+
+    @abstractmethod
+    def steps(self) -> Step[T]:
+        """The spans it wants, step by step; ends with the result."""
+
+    def finish(self, result: T) -> None:
+        """All steps are done."""
+        self.result, self.over = result, True
+
+    def fail(self, error: Exception) -> None:
+        """Its copies could not be sampled."""
+        raise error
+
+    @property
+    @abstractmethod
+    def most_copies(self) -> int:
+        """How many copies it takes at most."""
+
+    @property
+    def answer(self) -> T:
+        """The result of a finished request."""
+        assert self.result is not None
+        return self.result
+
+    def _selection(self) -> NoiseSpan:
+        return NoiseSpan(self.x, self.seed, self.index, Counting.SELECTION, 0, self.n0)
+
+    def _estimation(
+        self, start: int, stop: int, target: int | NoiseSpan, counting: Counting = Counting.EVIDENCE
+    ) -> NoiseSpan:
+        return NoiseSpan(self.x, self.seed, self.index, counting, start, stop, target)
+
+    def _choose(self) -> Step[Selection]:
+        (selection,) = yield (self._selection(),)
+        return cast(Selection, selection)
+
+
+@dataclass(eq=False)
+class CertifyRequest(Request[Sampled]):
+    """The paper's algorithm: choose the class on ``n0`` copies, count its scores on ``n`` others.
+
+    The bounds are computed from the counts; the two kinds of copies never mix, so the choice costs no alpha.
+    """
+
+    n: int
+
+    @property
+    def most_copies(self) -> int:
+        """Selection and estimation."""
+        return self.n0 + self.n
+
+    def steps(self) -> Step[Sampled]:
+        """Both spans at once: the second counts for the class that the first one chooses."""
+        choosing = self._selection()
+        selection, evidence = yield choosing, self._estimation(0, self.n, choosing)
+        return Sampled(cast(Selection, selection), cast(Evidence, evidence))
+
+
+@dataclass(eq=False)
+class DecideRequest(Request[Decision]):
+    """Early stopping: as many copies as one question takes."""
+
+    test: SequentialTest
+    measure: str
+
+    @property
+    def most_copies(self) -> int:
+        """Selection and estimation."""
+        return self.n0 + self.test.n_max
+
+    def steps(self) -> Step[Decision]:
+        """The blocks of the test are its own: other ones would be another test, with another answer."""
+        selection = yield from self._choose()
+        drawn = 0
+        while self.test.decision is None:
+            stop = drawn + self.test.next_batch
+            (evidence,) = yield (self._estimation(drawn, stop, selection.predicted),)
+            self.test.update(cast(Evidence, evidence)[self.measure])
+            drawn = stop
+        return replace(self.test.decision, predicted=selection.predicted, seed=self.seed)
+
+
+@dataclass(eq=False)
+class RadiusRequest(Request[AdaptiveRadius]):
+    """Planned looks at ever more copies, until the certified radius is near the best possible."""
+
+    search: RadiusSearch
+    measure: str
+
+    @property
+    def most_copies(self) -> int:
+        """Selection and estimation."""
+        return self.n0 + self.search.n_max
+
+    def steps(self) -> Step[AdaptiveRadius]:
+        """Each look contains the earlier ones."""
+        selection = yield from self._choose()
+        seen: Evidence | None = None
+        while self.search.next_batch:
+            drawn = 0 if seen is None else seen.n
+            (found,) = yield (self._estimation(drawn, drawn + self.search.next_batch, selection.predicted),)
+            seen = cast(Evidence, found) if seen is None else seen + cast(Evidence, found)
+            self.search.update(seen[self.measure])
+        return replace(self.search.result, predicted=selection.predicted, seed=self.seed)
+
+
+@dataclass(eq=False)
+class ClassesRequest(Request[tuple[int, ClassCounts]]):
+    """The class, and the counts of all classes beside it."""
+
+    n: int
+
+    @property
+    def most_copies(self) -> int:
+        """Selection and estimation."""
+        return self.n0 + self.n
+
+    def steps(self) -> Step[tuple[int, ClassCounts]]:
+        """Counts of n fresh copies."""
+        selection = yield from self._choose()
+        (counts,) = yield (self._estimation(0, self.n, selection.predicted, Counting.CLASSES),)
+        return selection.predicted, cast(ClassCounts, counts)
+
+
+AnyRequest = Request[Any]

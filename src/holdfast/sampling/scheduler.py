@@ -1,0 +1,283 @@
+"""One scheduler: keeps batches full from whatever requests are open, and hands their counts back."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.errors import ModelError
+from holdfast.noise.drawing.blocks import block_rows
+from holdfast.sampling.requests import AnyRequest
+from holdfast.sampling.span import Counting, Counts, NoiseSpan
+
+_GROWTH = 4
+
+
+class Abandoned(Exception):
+    """Nobody waits for any request of a job: its other batches need not be run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A span, or a part of one, that an open request waits for."""
+
+    open: "_Open"
+    number: int
+    span: NoiseSpan
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Pieces that are run together, so that they share batches."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def spans(self) -> list[NoiseSpan]:
+        """What is to be counted."""
+        return [piece.span for piece in self.pieces]
+
+    @property
+    def copies(self) -> int:
+        """Of all its pieces."""
+        return sum(piece.span.copies for piece in self.pieces)
+
+    @property
+    def requests(self) -> list[AnyRequest]:
+        """Who waits for it."""
+        return list(dict.fromkeys(piece.open.request for piece in self.pieces))
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What came of a job: counts for each piece, or an error; and how long it took."""
+
+    job: Job
+    counts: Sequence[Counts] | Exception
+    seconds: float
+
+
+class Executor(ABC):
+    """Runs jobs: one after the other in this process, or several at a time elsewhere."""
+
+    @property
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Whether another job may be submitted now."""
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether any submitted job has not come back."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    @abstractmethod
+    def wait(self) -> list[Done]:
+        """At least one job that came back; only while busy."""
+
+
+@dataclass
+class JobSizer:
+    """How many copies make a job of about ``seconds``: learnt from the jobs before.
+
+    Attributes:
+        copies: of the next job.
+        least: copies that a job has if there are so many.
+        cut: whether a request's span may be cut, or goes into one job whole.
+        sharing: among how many requests a job is divided, if more than one wait.
+        most_open: requests that are open at once.
+    """
+
+    copies: int
+    seconds: float
+    cut: bool
+    sharing: int = 1
+    most_open: int = 64
+    least: int = 1
+
+    def learn(self, copies: int, seconds: float) -> None:
+        """A job of so many copies took so long; one that was over at once says only that it could have been larger."""
+        towards = int(self.seconds * copies / max(seconds, 1e-3))
+        if seconds > self.seconds / 5 or towards > self.copies:
+            self.copies = max(self.least, min(towards, _GROWTH * self.copies))
+
+
+@dataclass(eq=False)
+class _Open:
+    """A request, the spans of its present step, and what there is of their counts."""
+
+    request: AnyRequest
+    place: int
+    steps: Generator[Sequence[NoiseSpan], Sequence[Counts], Any]
+    spans: list[NoiseSpan] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    counts: list[Counts | None] = field(default_factory=list)
+    missing: int = 0
+
+    def advance(self, counts: Sequence[Counts] | None) -> None:
+        """Hand over the counts of a step and begin the next; or finish the request."""
+        try:
+            spans = next(self.steps) if counts is None else self.steps.send(counts)
+        except StopIteration as end:
+            self.request.finish(end.value)
+            self.spans = []
+        else:
+            self.spans, self.sent = list(spans), [span.start for span in spans]
+            self.counts, self.missing = [None] * len(self.spans), sum(span.copies for span in spans)
+
+    @property
+    def waiting(self) -> int:
+        """Copies of the step that are not on their way yet."""
+        return sum(span.stop - sent for span, sent in zip(self.spans, self.sent, strict=True))
+
+    def take(self, most: int | None) -> list[Piece]:
+        """Pieces of about ``most`` copies, or of all that can be sent now."""
+        pieces: list[Piece] = []
+        for number, span in enumerate(self.spans):
+            target = span.target
+            if isinstance(target, NoiseSpan):
+                chosen: Any = self.counts[self.spans.index(target)]
+                if chosen is not None:
+                    target = chosen.predicted
+                elif all(piece.span is not target for piece in pieces):
+                    continue  # its class is being chosen elsewhere
+            start, stop = self.sent[number], span.stop
+            if most is not None and span.counting is not Counting.SELECTION:
+                stop = _cut(span, start, most - sum(piece.span.copies for piece in pieces))
+            if start < stop:
+                same = (start, stop) == (span.start, span.stop) and target == span.target
+                piece = span if same else replace(span, start=start, stop=stop, target=target)
+                pieces.append(Piece(self, number, piece))
+                self.sent[number] = stop
+        return pieces
+
+    def add(self, piece: Piece, counts: Any) -> None:
+        """Counts of a piece, in any order."""
+        before: Any = self.counts[piece.number]
+        self.counts[piece.number] = counts if before is None else before + counts
+        self.missing -= piece.span.copies
+
+
+def _cut(span: NoiseSpan, start: int, most: int) -> int:
+    """Where a piece of about ``most`` copies ends: with a block of noise, if one is not too much, so that none is drawn twice."""
+    block = block_rows(span.x.shape)
+    if most < block:
+        return min(start + max(0, most), (start // block + 1) * block, span.stop)
+    return min((start + most) // block * block, span.stop)
+
+
+class Scheduler:
+    """Opens requests as there is room, makes jobs of what they wait for, and finishes them.
+
+    A source of requests may yield None for "none at the moment". With ``isolate``, a job that the model refuses is run
+    again request by request, and the guilty one fails alone.
+    """
+
+    def __init__(self, executor: Executor, sizer: JobSizer, *, in_order: bool = True, isolate: bool = False) -> None:
+        self._executor = executor
+        self._sizer = sizer
+        self._in_order = in_order
+        self._isolate = isolate
+        self._open: list[_Open] = []
+        self._again: list[Job] = []
+        self._places = 0
+        self._next = 0
+
+    def run(self, requests: Iterable[AnyRequest | None]) -> Iterator[AnyRequest]:
+        """The requests as they are finished; in their order, if that was asked for."""
+        source = iter(requests)
+        more = True
+        while more or self._open:
+            more = more and self._admit(source)
+            while self._executor.has_room and (job := self._next_job()) is not None:
+                self._executor.submit(job)
+            if self._executor.busy:
+                for done in self._executor.wait():
+                    self._take(done)
+            yield from self._finished()
+
+    def _admit(self, source: Iterator[AnyRequest | None]) -> bool:
+        """Open further requests; False once there are no more."""
+        sizer = self._sizer
+        while len(self._open) < sizer.most_open and (
+            sizer.cut or not self._open or sum(each.waiting for each in self._open) < sizer.copies
+        ):
+            try:
+                request = next(source)
+            except StopIteration:
+                return False
+            if request is None:
+                return True
+            opened = _Open(request, self._places, request.steps())
+            self._places += 1
+            opened.advance(None)
+            self._open.append(opened)
+        return True
+
+    def _next_job(self) -> Job | None:
+        """What wants little comes along first, as far as half of the room; the rest is divided among those whose turn it is."""
+        if self._again:
+            return self._again.pop()
+        waiting = [each for each in self._open if each.waiting and not each.request.over]
+        if not waiting:
+            return None
+        sizer, pieces, room = self._sizer, list[Piece](), self._sizer.copies
+        if not sizer.cut:
+            return Job(tuple(piece for each in waiting for piece in each.take(None)))
+        share = max(1, sizer.copies // min(len(waiting), sizer.sharing))
+        small = block_rows(waiting[0].spans[0].x.shape) // 2
+        for some, least in (([each for each in waiting if each.waiting < small], room // 2), (waiting, 0)):
+            for each in some:
+                if room <= least:
+                    break
+                taken = each.take(min(share, room))
+                room -= sum(piece.span.copies for piece in taken)
+                pieces += taken
+        served = {id(piece.open) for piece in pieces}
+        self._open.sort(key=lambda each: id(each) in served)  # the others' turn comes first next time
+        return Job(tuple(pieces)) if pieces else None
+
+    def _take(self, done: Done) -> None:
+        counts = done.counts
+        if isinstance(counts, Exception):
+            self._fail(done.job, counts)
+            return
+        self._sizer.learn(done.job.copies, done.seconds)
+        for piece, found in zip(done.job.pieces, counts, strict=True):
+            piece.open.add(piece, found)
+            piece.open.request.seconds += done.seconds * piece.span.copies / done.job.copies
+        for each in dict.fromkeys(piece.open for piece in done.job.pieces):
+            if not each.missing and not each.request.over:
+                try:
+                    each.advance([found for found in each.counts if found is not None])
+                except Exception as error:
+                    if not self._isolate:
+                        raise
+                    each.request.fail(error)
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        if isinstance(error, Abandoned):
+            return
+        if not self._isolate:
+            raise error
+        requests = job.requests
+        if isinstance(error, ModelError) and len(requests) > 1:
+            self._again += [
+                Job(tuple(piece for piece in job.pieces if piece.open.request is request)) for request in requests
+            ]
+            return
+        for request in requests:
+            request.fail(error)
+
+    def _finished(self) -> Iterator[AnyRequest]:
+        """Those that are over, when their turn comes."""
+        for each in sorted((each for each in self._open if each.request.over), key=lambda each: each.place):
+            if self._in_order and each.place != self._next:
+                break
+            self._next += 1
+            self._open.remove(each)
+            yield each.request
+

@@ -1,0 +1,217 @@
+"""A model's workers on this machine: replicas that were compared with it, at the batch size in use."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.errors import ModelError
+from holdfast.models import Model
+from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, SAME, SAME_ROUNDED, Tolerance, difference
+from holdfast.noise import Noise
+from holdfast.sampling.batch_size import SMALLEST_BATCH, default_batch, reused_batch
+from holdfast.sampling.batches import CounterBatches, NoisyBatches
+
+_MOST_WORKERS = 16
+_PROBE = SMALLEST_BATCH
+_STRANGERS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A few noisy rows and what the workers say of them: asked again in every worker's last batch."""
+
+    rows: Tensor
+    answers: Tensor
+    tolerance: Tolerance
+
+    def check(self, model: Model, answers: Tensor) -> None:
+        """Refuse a model that now answers otherwise."""
+        fault = difference(answers, self.answers, self.tolerance)
+        if fault:
+            raise _dependent(model, fault)
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """Who runs batches of one size. Several of them may be one model, if it has no Python state."""
+
+    models: Sequence[Model]
+    batch: int
+    probe: Probe
+    weights: object
+
+    @property
+    def threads(self) -> int:
+        """Of torch's own, for each: divided alike whether or not there is work for all, since arithmetic may depend on it."""
+        on_cpu = self.models[0].device.type == "cpu"
+        return max(1, torch.get_num_threads() // len(self.models)) if on_cpu else torch.get_num_threads()
+
+
+class WorkerCache:
+    """Workers of each model, for each shape of input and batch size; compared again when weights have changed."""
+
+    def __init__(self) -> None:
+        self._replicas: WeakKeyDictionary[Model, dict[tuple[bool, int], list[Model]]] = WeakKeyDictionary()
+        self._compared: WeakKeyDictionary[Model, dict[tuple[torch.Size, bool, int], Workers]] = WeakKeyDictionary()
+
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor:
+        """Threads for the workers; started as they are needed, and kept."""
+        return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
+
+    def get(
+        self, model: Model, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]
+    ) -> Workers:
+        """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
+
+        At most three forward passes: the model itself on a few rows; what runs in its place on these rows among others, in
+        a batch of the size in use; and, where that rounds or was compiled, once more among still others.
+        """
+        known = self._compared.setdefault(model, {})
+        reference = None
+        if not known:
+            reference = self._reference(model, noise, x)
+        model.choose_compile(copies)
+        compiled_for = [size for shape, compiled, size in known if compiled and shape == x.shape]
+        best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
+        size = batch or (reused_batch(best, compiled_for[-1] if compiled_for else None) if model.compiled else best)
+        while True:
+            found = known.get((x.shape, model.compiled, size))
+            if found is not None and found.weights == model.weights_version and _as_many(found):
+                for each in dict.fromkeys(found.models):
+                    each.refresh()
+                return found
+            try:
+                found = self._compare(model, noise, x, size, kind, reference or self._reference(model, noise, x))
+            except torch.OutOfMemoryError as error:
+                size = smaller_batch(model, size, error)
+            else:
+                known[x.shape, model.compiled, size] = found
+                return found
+
+    def _reference(self, model: Model, noise: Noise, x: Tensor) -> Tensor:
+        """What the model itself says of the probe's rows."""
+        with model.session():
+            return model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(model.device)).cpu()
+
+    def _compare(
+        self, model: Model, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor
+    ) -> Workers:
+        shown = min(_PROBE, size // 2)
+        rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
+        strangers = noisy_rows(noise, x, _STRANGERS, seed=1)
+        weights = model.weights_version
+        while True:
+            models = self._models(model)
+            first = models[0]
+            plain = not model.rounded and not first.compiled
+            near = SAME_ROUNDED if model.rounded else SAME
+            far = OTHER_KERNELS if not model.rounded else near if first is model else OTHER_ROUNDING
+            try:
+                found = _ask(first, rows, strangers, size, kind)
+                fault = difference(found, reference[:shown], far)
+                if not fault and not plain:
+                    fault = difference(_ask(first, rows, strangers.flip(0), size, kind), found, near)
+            except ModelError as error:
+                fault, plainer = str(error), first.fallback(str(error))
+                if plainer is None:
+                    raise
+            else:
+                plainer = first.fallback(f"compiled, its {fault}" if first.compiled else fault) if fault else None
+            if not fault:
+                break
+            if plainer is None:
+                raise _dependent(model, fault)
+            self._replicas[model] = {}
+        if weights != model.weights_version:
+            raise written_to(model, "while it runs")
+        for other in {each.device: each for each in models if each.device != first.device}.values():
+            fault = difference(_ask(other, rows, strangers, size, kind), found, OTHER_ROUNDING if model.rounded else far)
+            if fault:
+                raise ModelError(
+                    f"the model {model.name} answers otherwise on {other.device} than on {model.device} ({fault}), so that noisy "
+                    f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
+                    f"use one GPU: device={str(model.device)!r}"
+                )
+        return Workers(models, size, Probe(rows, found, near), weights)
+
+    def _models(self, model: Model) -> list[Model]:
+        """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
+        wanted = _wanted(model)
+        known = self._replicas.setdefault(model, {})
+        key = (model.compiled, wanted)
+        if key not in known:
+            first = model.replicate(model.device)
+            if first is None:
+                known[key] = [model]
+            elif first.compiled and len(model.devices) == 1:
+                known[key] = [first] * wanted
+            else:
+                places = [model.device] * wanted if model.device.type == "cpu" else list(model.devices)
+                others = [model.replicate(device) for device in places[1:]]
+                known[key] = [first, *(each for each in others if each is not None)]
+        for each in dict.fromkeys(known[key]):
+            each.refresh()
+        return known[key]
+
+
+def _wanted(model: Model) -> int:
+    return min(torch.get_num_threads(), _MOST_WORKERS) if model.device.type == "cpu" else len(model.devices)
+
+
+def _as_many(workers: Workers) -> bool:
+    """Whether there are as many as torch has threads, which may have been changed."""
+    first = workers.models[0]
+    return len(workers.models) == 1 or len(workers.models) == _wanted(first)
+
+
+def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
+    """Noisy copies like those to come, but others."""
+    drawn = noise.standard(np.random.default_rng(seed), (rows, *x.shape))
+    return x + noise.scale * torch.from_numpy(drawn)
+
+
+def _ask(model: Model, rows: Tensor, strangers: Tensor, size: int, kind: type[NoisyBatches]) -> Tensor:
+    """What a model says of rows that end a batch of strangers."""
+    batch = strangers[torch.arange(size) % len(strangers)]
+    batch[size - len(rows) :] = rows
+    batch = batch.to(model.device)
+    if kind is CounterBatches and batch.ndim == 4:
+        batch = batch.to(memory_format=torch.channels_last)
+    with model.session():
+        return model.probabilities(batch)[size - len(rows) :].cpu()
+
+
+def smaller_batch(model: Model, size: int, error: Exception) -> int:
+    """Half the size, for a device that ran out of memory."""
+    if size <= SMALLEST_BATCH:
+        raise ModelError(
+            f"the model {model.name} runs out of memory on {model.device} even with {size} "
+            f"copies at a time; free memory there, or use another device"
+        ) from error
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()
+    return max(SMALLEST_BATCH, size // 2)
+
+
+def written_to(model: Model, when: str) -> ModelError:
+    """The error for weights that did not stay as they were."""
+    return ModelError(
+        f"the weights or buffers of the model {model.name} were written to {when}, so that noisy copies were not answered by "
+        f"one classifier; nothing was certified. Train and certify one after the other, and switch off what the module "
+        f"records while it runs"
+    )
+
+
+def _dependent(model: Model, fault: str) -> ModelError:
+    return ModelError(
+        f"the model {model.name} cannot be certified: the answer to one row changes with the other rows of the batch, or "
+        f"from call to call ({fault}), so noisy copies would not be independent samples; give batch normalisation running "
+        f"statistics, take randomness out, and quantise with fixed ranges, not dynamically"
+    )
