@@ -1,9 +1,10 @@
 """What a noise is: how little probability an event can keep when the input moves, and how the noise is drawn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,16 +78,26 @@ class Noise(ABC):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> "Noise":
         """The inverse of :meth:`to_dict`, for every kind whose class is defined."""
-        kinds = {kind.kind: kind for kind in _subclasses(Noise)}
-        if d.get("kind") not in kinds:
+        if not isinstance(d, Mapping) or not isinstance(d.get("kind"), str):
+            raise InvalidArgument(f"expected a noise written by to_dict(), a dictionary with its kind, got {d!r}")
+        kinds = _kinds()
+        if d["kind"] not in kinds:
             raise InvalidArgument(
-                f"noise of the kind {d.get('kind')!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
+                f"noise of the kind {d['kind']!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
                 f"Import the module that defines it first"
             )
-        return kinds[d["kind"]](**{name: value for name, value in d.items() if name != "kind"})
+        parameters = {name: value for name, value in d.items() if name != "kind"}
+        try:
+            return kinds[d["kind"]](**parameters)
+        except TypeError as error:
+            raise InvalidArgument(f"{d['kind']} noise does not have these parameters: {parameters!r}") from error
 
 
-def _subclasses(kind: type[Noise]) -> Iterator[type[Noise]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _subclasses(each)
+def _kinds() -> dict[str, type[Noise]]:
+    """Every noise that is defined, by its kind; of two with one kind, the later."""
+    found, waiting = {}, list(Noise.__subclasses__())
+    for each in waiting:
+        waiting += each.__subclasses__()
+        if not isabstract(each):
+            found[each.kind] = each
+    return found

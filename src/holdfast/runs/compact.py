@@ -32,7 +32,7 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         )
     if source.config.get("status") == "complete":
         check_whole(source.path, source.config, len(source))
-    finer = sorted({entry.certificate.evidence.score.grid.bins for entry in source})
+    finer = sorted({entry.certificate.evidence["score"].grid.bins for entry in source})
     entries = [
         Entry(
             entry.index,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import Method
 from holdfast.bounds.named import method_named
 from holdfast.certificates.certificate import Certificate, Provenance
-from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.evidence import Evidence, stored_measures
 from holdfast.errors import InvalidArgument
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import in_order, part_name, read_indices, read_part
@@ -125,14 +125,14 @@ def _columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
         "label_radius": if_claimed("label", lambda certificate: certificate.label_radius),
         "score_lower_at_0": if_claimed("score", lambda certificate: certificate.score.lower(0.0)),
         "margin_lower_at_0": if_claimed("margin", lambda certificate: certificate.margin.lower(0.0)),
-        "bins": [each.score.grid.bins for each in evidence],
+        "bins": [each["score"].grid.bins for each in evidence],
         "seconds": [certificate.provenance.seconds for certificate in certificates],
         "compiled": [certificate.provenance.compiled for certificate in certificates],
     }
     columns = {name: pa.array(values, type=_SCHEMA.field(name).type) for name, values in plain.items()}
     for name, histograms in {
-        "score": [each.score for each in evidence],
-        "margin": [each.margin for each in evidence],
+        "score": [each["score"] for each in evidence],
+        "margin": [each["margin"] for each in evidence],
     }.items():
         columns[f"{name}_counters"] = _ragged([each.occupied for each in histograms], np.int32)
         columns[f"{name}_counts"] = _ragged([each.counts[each.occupied] for each in histograms], np.int64)
@@ -172,7 +172,7 @@ def _entry(row: Mapping[str, Any], config: Mapping[str, Any], method: Method) ->
         claims=tuple(config["claims"]),
         sides=check_sides(config["sides"]),
         method=method,
-        evidence=Evidence(row["n"], row["votes"], histogram("score"), histogram("margin")),
+        evidence=Evidence(row["n"], row["votes"], {info: histogram(info.name) for info in stored_measures(None)}),
         provenance=Provenance.from_dict(
             {
                 **config["provenance"],

@@ -58,8 +58,8 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
         "words": str(certificate),
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
         "curve": curve_view(certificate, last=last) if "score" in certificate.claims else None,
-        "histogram": bars(certificate.evidence.score),
-        "mean": certificate.evidence.score.survival_lower().mean,
+        "histogram": bars(certificate.evidence["score"]),
+        "mean": certificate.evidence["score"].survival_lower().mean,
     }
 
 
@@ -68,8 +68,8 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
     return {
         "n": evidence.n,
         "of": of,
-        "mean": evidence.score.survival_lower().mean,
-        "histogram": bars(evidence.score),
+        "mean": evidence["score"].survival_lower().mean,
+        "histogram": bars(evidence["score"]),
         "kind": "estimate, not a certificate",
     }
 
@@ -116,7 +116,7 @@ def copies_view(
         found.append(
             {
                 "pixels": pixels_view(batch.copies[k].numpy()),
-                "score": float(evidence.score.survival_lower().mean),
+                "score": float(evidence["score"].survival_lower().mean),
                 "vote": bool(evidence.votes),
             }
         )
