@@ -13,6 +13,7 @@ from holdfast.certificates.certificate import Certificate, Provenance
 from holdfast.certificates.classes import ClassCertificate
 from holdfast.certificates.evidence import Evidence
 from holdfast.certificates.label import LabelCertificate
+from holdfast.certificates.settings import Settings
 from holdfast.errors import (
     CheckpointError,
     ClusterError,
@@ -25,6 +26,8 @@ from holdfast.errors import (
     RunError,
 )
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
+from holdfast.measures import Margin, Mass, Measure, PredictionScore
+from holdfast.noise import Gaussian, Noise, Uniform
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
 from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
@@ -32,24 +35,31 @@ from holdfast.triage import Triage, choose_threshold
 from holdfast.version import installed_version
 
 if TYPE_CHECKING:
+    from holdfast.models.callable import CallableModel
+    from holdfast.models.model import Model
     from holdfast.models.probit import ProbitModel
+    from holdfast.models.torch import TorchModel
     from holdfast.runs.execute import certify_run
     from holdfast.runs.run import Run
-    from holdfast.sampling.cluster import RayCluster
-    from holdfast.sampling.compute import Local
-    from holdfast.smoothed import Settings, SmoothedClassifier
+    from holdfast.sampling.engine import Engine
+    from holdfast.sampling.local import Local
+    from holdfast.sampling.ray import RayCluster
+    from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.normalize import Normalize
 
 __version__ = installed_version()
 
 _LAZY = {
+    "CallableModel": "holdfast.models.callable",
+    "Engine": "holdfast.sampling.engine",
+    "Local": "holdfast.sampling.local",
+    "Model": "holdfast.models.model",
     "Normalize": "holdfast.zoo.normalize",
-    "Local": "holdfast.sampling.compute",
     "ProbitModel": "holdfast.models.probit",
-    "RayCluster": "holdfast.sampling.cluster",
+    "RayCluster": "holdfast.sampling.ray",
     "Run": "holdfast.runs.run",
-    "Settings": "holdfast.smoothed",
     "SmoothedClassifier": "holdfast.smoothed",
+    "TorchModel": "holdfast.models.torch",
     "certify_run": "holdfast.runs.execute",
 }
 
@@ -61,6 +71,7 @@ __all__ = [
     "BerkJones",
     "BestOf",
     "Betting",
+    "CallableModel",
     "Certificate",
     "CheckpointError",
     "ClassCertificate",
@@ -72,20 +83,28 @@ __all__ = [
     "Empirical",
     "EmpiricalBernstein",
     "EmpiricalMean",
+    "Engine",
     "Evidence",
     "Exceedances",
+    "Gaussian",
     "Hoeffding",
     "HoldfastError",
     "InvalidArgument",
     "InvalidInput",
     "LabelCertificate",
     "Local",
+    "Margin",
+    "Mass",
     "MeanBound",
+    "Measure",
     "Method",
+    "Model",
     "ModelError",
     "Naive",
+    "Noise",
     "Normalize",
     "NotClaimed",
+    "PredictionScore",
     "ProbitModel",
     "Provenance",
     "RayCluster",
@@ -98,7 +117,9 @@ __all__ = [
     "SmoothedClassifier",
     "Tangent",
     "Tangents",
+    "TorchModel",
     "Triage",
+    "Uniform",
     "adaptive_radius",
     "bound",
     "bound_many",

@@ -1,132 +1,97 @@
-"""The smoothed classifier: from a network and an input to a certificate, in one call."""
+"""The smoothed classifier: from a model and an input to a certificate, in one call."""
 
-import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from threading import RLock
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificates.certificate import CLAIMS, Certificate, Provenance, check_claims
+from holdfast.certificates.certificate import Certificate, Provenance
 from holdfast.certificates.classes import CLASS_CLAIMS, ClassCertificate, check_class_question
 from holdfast.certificates.evidence import MOST_SELECTION
-from holdfast.certificates.feasibility import check_feasible
-from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.measures import DEFAULT_MEASURES
-from holdfast.models import TorchModel, check_model
-from holdfast.noise import Gaussian, check_seed
-from holdfast.noise.drawing import blocks, counter
-from holdfast.progress import ignore, progress_bar
-from holdfast.sampling import Compute, Engine, Local, Question, Task
-from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch, reused_batch
-from holdfast.sampling.decisions import Asked, decide_all
-from holdfast.sampling.inputs import as_input, check_kind
-from holdfast.scores import ScoreHistogram, Scores
-from holdfast.sequential import Decision, SequentialTest
-from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
+from holdfast.certificates.settings import Settings
+from holdfast.errors import InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES, Measure
+from holdfast.models import Model, as_model
+from holdfast.noise import Noise, as_noise, check_seed, sigma_of
+from holdfast.progress import OnDone, ignore, progress_bar
+from holdfast.sampling import CertifyRequest, DecideRequest, Engine, Local, RadiusRequest
+from holdfast.sampling.batch_size import check_batch
+from holdfast.sampling.batches import noise_name
+from holdfast.sampling.inputs import CheckedInputs, Input, InputSource, as_input, check_kind
+from holdfast.sampling.requests import AnyRequest, ClassesRequest, Sampled
+from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
+from holdfast.sequential.radius import RadiusSearch
 from holdfast.triage import Triage, Verdict
-from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_sigma, check_threshold
+from holdfast.validation import check_alpha, check_count, check_sides, check_threshold
 from holdfast.version import installed_version
-
-Input = Tensor | NDArray[np.floating]
-_preparing = RLock()
-"""Looking at a module and copying it is done by one thread at a time; sampling is not."""
-
-
-class InputSource(Protocol):
-    """Anything with a length whose items are inputs, or (input, label) pairs: a tensor, an array, a list, a dataset."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, position: int, /) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What one certificate is asked for; checked as a whole before anything is sampled."""
-
-    n: int = 100_000
-    n0: int = 100
-    alpha: float = 1e-3
-    claims: Sequence[str] = CLAIMS
-    sides: str = "lower"
-    method: Method = DEFAULT_METHOD
-
-    def __post_init__(self) -> None:
-        check_count("n", self.n)
-        check_count("n0", self.n0, at_most=MOST_SELECTION)
-        sides = check_sides(self.sides)
-        claims = check_claims(self.claims)
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
-        object.__setattr__(self, "claims", claims)
-        if not isinstance(self.method, Method):
-            raise InvalidArgument(
-                f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
-            )
-        if self.method.needs_order:
-            raise InvalidArgument(
-                f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
-                f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
-            )
-        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
-
-
-def triage_settings(triage: Triage) -> Settings:
-    """The counts that a triage's rule reads; since it reads nothing else, alpha only has to allow as few copies."""
-    return Settings(triage.n, triage.n0, alpha=0.5, claims=("score",))
 
 
 class SmoothedClassifier:
-    """A classifier averaged over Gaussian noise, and its certificates.
+    """A classifier averaged over noise, and its certificates.
 
     Parameters:
-        net: any ``torch.nn.Module`` that maps a batch to class scores.
-        sigma: standard deviation of the noise, in the units of the input (pixels in [0, 1] for images).
-        outputs: what the module returns, ``"logits"`` or ``"probabilities"``; it is checked.
+        net: a ``torch.nn.Module`` that maps a batch to class scores, a :class:`Model`, or any function of a NumPy batch, such
+            as scikit-learn's ``predict_proba``.
+        sigma: standard deviation of Gaussian noise, in the units of the input (pixels in [0, 1] for images).
+        noise: another noise, instead of ``sigma``: ``Uniform(0.5)`` certifies against l1 perturbations.
+        measures: what is measured beside the prediction score and the margin, such as ``Mass({3, 5})``.
+        outputs: what the model returns, ``"logits"`` or ``"probabilities"``; it is checked.
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` takes a
             (1 or 3, height, width) array for an image.
         device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
-        batch: this many noisy copies go through the module at once; found automatically if not given, and halved if
+        batch: this many noisy copies go through the model at once; found automatically if not given, and halved if
             the device runs out of memory.
         precision: of convolutions and matrix products: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``. The
             certificate is about the network at that precision, and records it.
         compile: compile the module before sampling; by default if the work per input is worth it.
         engine: who runs the copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
+
+    A module's structure is fixed here: what it is made of, its attributes and its hooks. Weights that are changed in place
+    later (by an optimiser, ``load_state_dict``) count at the next call.
     """
 
     def __init__(
         self,
-        net: nn.Module,
-        sigma: float,
+        net: nn.Module | Model | Callable[[Any], Any],
+        sigma: float | None = None,
         *,
+        noise: Noise | None = None,
+        measures: Sequence[Measure] = (),
         outputs: str = "logits",
         inputs: str = "auto",
         device: str | torch.device | None = None,
         batch: int | None = None,
         precision: str = "float32",
         compile: bool | None = None,
-        engine: Compute | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        self.sigma = check_sigma(sigma)
-        check_kind(inputs)
+        self.noise = as_noise(noise, sigma)
+        self.measures = _check_measures(measures)
+        self.inputs = check_kind(inputs)
         if compile is not None and not isinstance(compile, bool):
             raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compile!r}")
+        if engine is not None and not isinstance(engine, Engine):
+            raise InvalidArgument(f"engine must be Local() or RayCluster(workers=...), got {engine!r}")
         self.compile = compile
-        self._kind = inputs
-        self._model = TorchModel(net, outputs=outputs, device=device, precision=precision, compiled=compile)
+        self.model = as_model(net, outputs=outputs, device=device, precision=precision, compiled=compile)
+        self.engine = Local() if engine is None else engine
         self._batch = check_batch(batch)
-        self._asked: object = None
-        self._operations = 0.0
-        self._compute = _check_compute(engine)
         self._compared: object = None
 
     def __repr__(self) -> str:
-        return f"SmoothedClassifier({self._model.name}, sigma={self.sigma:g}, device={str(self._model.device)!r})"
+        return f"SmoothedClassifier({self.model.name}, {self.noise}, device={str(self.model.device)!r})"
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise, if it is Gaussian."""
+        return sigma_of(self.noise)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Which network this is, by its structure and weights; None if that cannot be told. Classes count by their names."""
+        return self.model.fingerprint()
 
     def certify(
         self,
@@ -135,7 +100,7 @@ class SmoothedClassifier:
         n: int = 100_000,
         n0: int = 100,
         alpha: float = 1e-3,
-        claims: Sequence[str] = CLAIMS,
+        claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
         seed: int | None = None,
@@ -151,6 +116,7 @@ class SmoothedClassifier:
         Parameters:
             n: noisy copies for estimation; n0: other copies, to choose the class.
             alpha: total failure probability, shared equally by ``claims``.
+            claims: of ``"label"`` and the names of what is measured; by default all of them.
             sides: ``"lower"``, or ``"both"`` for upper bounds too (each side then gets half).
             method: which bound; the default is the best one for a whole curve.
             seed: for a replay; by default secret, drawn from the operating system, and recorded.
@@ -159,10 +125,7 @@ class SmoothedClassifier:
             progress: show a progress bar; by default if stderr is a terminal.
         """
         settings = Settings(n, n0, alpha, claims, sides, method)
-        found = self._stream(
-            [x], [check_count("index", index, at_least=0)], settings, seed=seed, batch=batch, progress=progress
-        )
-        return next(iter(list(found)))
+        return next(self.stream([x], [index], settings, seed=seed, batch=batch, progress=progress))
 
     def certify_many(
         self,
@@ -171,7 +134,7 @@ class SmoothedClassifier:
         n: int = 100_000,
         n0: int = 100,
         alpha: float = 1e-3,
-        claims: Sequence[str] = CLAIMS,
+        claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
         seed: int | None = None,
@@ -184,8 +147,44 @@ class SmoothedClassifier:
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
         settings = Settings(n, n0, alpha, claims, sides, method)
-        _check_batch_of_inputs(xs)
-        return list(self._stream(xs, range(len(xs)), settings, seed=seed, batch=batch, progress=progress))
+        return list(self.stream(xs, None, settings, seed=seed, batch=batch, progress=progress))
+
+    def stream(
+        self,
+        xs: InputSource,
+        indices: Sequence[int] | None,
+        settings: Settings,
+        *,
+        seed: int | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[Certificate]:
+        """Certificates one after the other, as they are finished; ``indices`` key the noise of each input.
+
+        They are about the module as it is meanwhile: leave it alone until the last has come.
+        """
+        asked = settings.resolved([measure.info for measure in self.measures], self.noise)
+        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
+        requests = (
+            CertifyRequest(inputs[k], known_seed, index, asked.n0, asked.n)
+            for k, index in enumerate(_keys(indices, len(inputs)))
+        )
+        with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
+            for request in self._run(requests, batch=batch, on_copies=on_copies):
+                yield self.certificate(asked, request.answer, request)
+
+    def certificate(self, settings: Settings, found: Sampled, request: AnyRequest) -> Certificate:
+        """The certificate of what was sampled."""
+        return Certificate(
+            predicted=found.selection.predicted,
+            n0=settings.n0,
+            alpha=settings.alpha,
+            claims=tuple(settings.claims or ()),
+            sides=check_sides(settings.sides),
+            method=settings.method,
+            evidence=found.evidence,
+            provenance=self.provenance(request.seed, request.index, request.seconds),
+        )
 
     def decide(
         self,
@@ -209,19 +208,8 @@ class SmoothedClassifier:
         Requires:
             ``at_least`` and ``radius`` were fixed without looking at copies drawn with this seed and index.
         """
-        return self.decide_many(
-            [x],
-            at_least=at_least,
-            radius=radius,
-            measure=measure,
-            alpha=alpha,
-            n_max=n_max,
-            n0=n0,
-            seed=seed,
-            indices=[index],
-            batch=batch,
-            progress=False,
-        )[0]
+        asked = {"at_least": at_least, "radius": radius, "measure": measure, "alpha": alpha, "n_max": n_max, "n0": n0}
+        return self.decide_many([x], **asked, seed=seed, indices=[index], batch=batch, progress=False)[0]  # type: ignore[arg-type]
 
     def decide_many(
         self,
@@ -237,36 +225,34 @@ class SmoothedClassifier:
         indices: Sequence[int] | None = None,
         batch: int | None = None,
         progress: bool | None = None,
-        on_decision: Callable[[int, Decision], None] = lambda _position, _decision: None,
+        on_decision: Callable[[int, Decision], None] = ignore,
     ) -> list[Decision]:
         """:meth:`decide` for many inputs; whenever one is decided the next takes its place, so batches stay full.
 
         ``alpha`` is each decision's own. ``indices`` key the noise; by default the position. ``on_decision`` is told an
         input's position and its decision as soon as it is made.
         """
-        _check_batch_of_inputs(xs)
-        keys = list(range(len(xs))) if indices is None else [check_count("index", each, at_least=0) for each in indices]
-        if len(keys) != len(xs) or len(set(keys)) != len(keys):
-            raise InvalidArgument(f"indices must be {len(xs)} different numbers, one for each input, got {len(keys)}")
-        support = _support_of(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
+        support = self._support(measure)
 
-        def question() -> SequentialTest:
+        def test() -> SequentialTest:
             return SequentialTest(
-                at_least=at_least, radius=radius, noise=Gaussian(self.sigma), support=support, alpha=alpha, n_max=n_max
+                at_least=at_least, radius=radius, noise=self.noise, support=support, alpha=alpha, n_max=n_max
             )
 
-        question()  # refuses before anything is sampled
-        known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, n0 + n_max, known_seed, batch)
-        asked = (Asked(k, key, self._checked(xs, k, shape)) for k, key in enumerate(keys))
+        test()  # refuses before anything is sampled
+        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
+        requests = (
+            DecideRequest(inputs[k], known_seed, index, n0, test(), measure, position=k)
+            for k, index in enumerate(_keys(indices, len(inputs)))
+        )
         found: dict[int, Decision] = {}
-        with progress_bar("deciding", len(xs), unit="inputs", show=progress) as on_decided:
-            for each in decide_all(engine, asked, question, measure=measure, n0=n0):
-                found[each.position] = replace(each.decision, predicted=each.predicted, seed=known_seed)
-                on_decision(each.position, found[each.position])
+        with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
+            for request in self._run(requests, batch=batch, in_order=False):
+                found[request.position] = request.answer
+                on_decision(request.position, request.answer)
                 on_decided(1)
-        return [found[position] for position in range(len(xs))]
+        return [found[position] for position in range(len(inputs))]
 
     def find_radius(
         self,
@@ -288,37 +274,12 @@ class SmoothedClassifier:
             The result's: the radius is certified with probability at least ``1 - alpha``, although the number of noisy
             copies was chosen by looking at them.
         """
-        check_threshold(at_least, _support_of(measure))
-        check_number("within", within)
-        check_alpha(alpha)
-        known_seed = check_seed(seed)
-        predicted, scores = self._scores_of(x, measure, n_max, n0=n0, seed=known_seed, index=index, batch=batch)
-        seen: list[ScoreHistogram] = []
-
-        def first(n: int) -> Scores:
-            start = sum(each.n for each in seen)
-            more = scores(start, n)
-            seen[:] = [seen[0] + more if seen else more]
-            return seen[0]
-
-        found = adaptive_radius(first, at_least=at_least, within=within, alpha=alpha, n_max=n_max)
-        return replace(found, predicted=predicted, seed=known_seed)
-
-    def _scores_of(
-        self, x: Input, measure: str, n_max: int, *, n0: int, seed: int, index: int, batch: int | None
-    ) -> tuple[int, Callable[[int, int], ScoreHistogram]]:
-        """The chosen class, and its scores on demand: of any span of copies."""
+        check_threshold(at_least, self._support(measure))
         check_count("n0", n0, at_most=MOST_SELECTION)
-        key = check_count("index", index, at_least=0)
-        engine, _ = self._engine_for([x], n0 + n_max, seed, batch)
-        inside = self._checked([x], 0, None)
-        predicted = engine.select([Task(key, inside, 0, n0)], on_copies=ignore)[0].predicted
-
-        def scores(start: int, stop: int) -> ScoreHistogram:
-            evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=ignore)[0]
-            return evidence[measure]
-
-        return predicted, scores
+        search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
+        inside, (key,) = CheckedInputs([x], self.inputs, self.noise)[0], _keys([index], 1)
+        request = RadiusRequest(inside, check_seed(seed), key, n0, search, measure)
+        return next(self._run([request], batch=batch)).answer  # type: ignore[no-any-return]
 
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
@@ -334,28 +295,13 @@ class SmoothedClassifier:
             The same ``inputs=``, ``outputs=`` and network as at calibration (the network is compared, if the triage
             knows its fingerprint), and a seed that whoever chose the input does not know; by default it is secret.
         """
-        self._compare(triage)
-        inside = as_input(x, self._kind, self.sigma, leeway=triage.radius)
-        settings = triage_settings(triage)
-        certificate = self.certify(
-            inside,
-            n=settings.n,
-            n0=settings.n0,
-            alpha=settings.alpha,
-            claims=settings.claims,
-            seed=seed,
-            index=index,
-            batch=batch,
-            progress=False,
-        )
-        return triage.decide(certificate)
-
-    def _compare(self, triage: Triage) -> None:
-        """Refuse a triage of another network; weights are read only when either of the two has changed."""
-        asked = (triage.fingerprint, self._model.revision)
-        if asked != self._compared:
+        asked = (triage.fingerprint, self.model.weights_version)
+        if asked != self._compared:  # reading all weights takes a moment
             triage.check_network(self.fingerprint)
             self._compared = asked
+        inside = as_input(x, self.inputs, self.noise, leeway=triage.radius)
+        stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False)
+        return triage.decide(next(stream))
 
     def certify_classes(
         self,
@@ -382,178 +328,73 @@ class SmoothedClassifier:
         check_alpha(alpha)
         chosen = (claims,) if isinstance(claims, str) else tuple(claims)
         check_class_question(chosen, method)
-        key, known_seed = check_count("index", index, at_least=0), check_seed(seed)
-        engine, _ = self._engine_for([x], n0 + n, known_seed, batch)
-        inside = self._checked([x], 0, None)
-        began = time.monotonic()
+        method.check_noise(self.noise)
+        inside, (key,) = CheckedInputs([x], self.inputs, self.noise)[0], _keys([index], 1)
+        request = ClassesRequest(inside, check_seed(seed), key, n0, n)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
-            predicted = engine.select([Task(key, inside, 0, n0)], on_copies=on_copies)[0].predicted
-            counts = engine.count_classes([Task(key, inside, 0, n, predicted)], on_copies=on_copies)[0]
-        provenance = self.provenance(known_seed, key, time.monotonic() - began)
+            predicted, counts = next(self._run([request], batch=batch, on_copies=on_copies)).answer
+        provenance = self.provenance(request.seed, key, request.seconds)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
-
-    def stream(
-        self,
-        xs: InputSource,
-        indices: Sequence[int],
-        settings: Settings,
-        *,
-        seed: int | None = None,
-        progress: bool | None = None,
-    ) -> Iterator[Certificate]:
-        """Certificates one after the other, as they are finished; ``indices`` key the noise of each input.
-
-        They are about the module as it is meanwhile: leave it alone until the last has come.
-        """
-        return self._stream(xs, indices, settings, seed=seed, batch=None, progress=progress)
-
-    def _stream(
-        self,
-        xs: InputSource,
-        indices: Sequence[int],
-        settings: Settings,
-        *,
-        seed: int | None,
-        batch: int | None,
-        progress: bool | None,
-    ) -> Iterator[Certificate]:
-        for some in self.windows(xs, indices, settings, seed=seed, batch=batch, progress=progress):
-            yield from some
-
-    def windows(
-        self,
-        xs: InputSource,
-        indices: Sequence[int],
-        settings: Settings,
-        *,
-        seed: int | None = None,
-        batch: int | None = None,
-        progress: bool | None = None,
-    ) -> Iterator[list[Certificate]]:
-        """The certificates of :meth:`stream`, those that are finished together in one list: between lists, work goes on."""
-        known_seed = check_seed(seed)
-        engine, shape = self._engine_for(xs, settings.n0 + settings.n, known_seed, batch)
-        questions = (
-            Question(int(index), self._checked(xs, position, shape), settings.n0, settings.n)
-            for position, index in enumerate(indices)
-        )
-        asked = iter(indices)
-        with progress_bar("certifying", len(xs) * (settings.n0 + settings.n), show=progress) as on_copies:
-            for answers in engine.answer(questions, on_copies=on_copies):
-                yield [
-                    Certificate(
-                        predicted=answer.selection.predicted,
-                        n0=settings.n0,
-                        alpha=settings.alpha,
-                        claims=tuple(settings.claims),
-                        sides=check_sides(settings.sides),
-                        method=settings.method,
-                        evidence=answer.evidence,
-                        provenance=self.provenance(known_seed, int(index), answer.seconds),
-                    )
-                    for index, answer in zip(itertools.islice(asked, len(answers)), answers, strict=True)
-                ]
-
-    def engine(self, x: Input) -> Engine:
-        """For those who keep questions of their own, such as a service: runs tasks of inputs like ``x``, each with its seed."""
-        return self._engine_for([x], 1, 0, None)[0]
-
-    @property
-    def inputs(self) -> str:
-        """What its inputs are taken for: ``"images"``, ``"any"`` or ``"auto"``."""
-        return self._kind
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Which network this is, by its structure and weights; None if that cannot be told. Classes count by their names."""
-        return self._model.fingerprint
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
         """What is recorded of where a certificate's noisy copies came from."""
-        device = self._model.device
+        model = self.model
         return Provenance(
             seed=seed,
             index=index,
-            noise=f"gaussian/{blocks.GENERATOR if device.type == 'cpu' else counter.GENERATOR}",
-            model=self._model.name,
-            device=str(device),
-            precision=self._model.precision,
-            compiled=self._model.compiled,
+            noise=noise_name(self.noise, model.device),
+            model=model.name,
+            device=str(model.device),
+            precision=model.precision,
+            compiled=model.compiled,
             version=installed_version(),
             seconds=seconds,
         )
 
-    def _engine_for(self, xs: InputSource, copies: int, seed: int, batch: int | None) -> tuple[Engine, torch.Size]:
-        """Who will run the copies of each input, and the inputs' shape; bad batches, inputs and models are refused here."""
-        asked = check_batch(batch) or self._batch
-        with _preparing:
-            first = self._probe(xs)
-            self._model.expect(self._operations * copies)
-            self._model.refresh()
-            best = default_batch(self._model.device, first.shape, self._operations, copies)
-            size = asked or reused_batch(best, self._model.compiled_batch(first.shape))
-        return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
-
-    def _probe(self, xs: InputSource) -> Tensor:
-        """Refuse bad inputs and bad models before any time is spent on them; returns the first input.
-
-        The model is asked once, and again when anything but its weights, or the inputs' shape, has changed.
-        """
-        if len(xs) == 0:
-            raise InvalidInput("there is nothing to certify: no inputs were given")
-        first = self._checked(xs, 0, None)
-        if isinstance(xs, Tensor | np.ndarray):
-            for position in range(1, len(xs)):
-                self._checked(xs, position, first.shape)
-        asked = (first.shape, self._model.look())
-        if asked != self._asked or asked[1] is None:
-            generator = torch.Generator().manual_seed(0)
-            noise = torch.randn(2 * SMALLEST_BATCH, *first.shape, generator=generator)
-            rows = (first + self.sigma * noise).to(self._model.device)
-            self._model.refresh()
-            check_model(self._model, rows)
-            self._operations = self._model.operations(rows)
-            self._asked = asked
-        return first
-
-    def _checked(self, xs: InputSource, position: int, shape: torch.Size | None) -> Tensor:
-        try:
-            item = xs[position]
-        except TypeError as error:
-            raise InvalidInput(
-                f"inputs must be a tensor, an array, a list or a dataset that can be indexed, got {type(xs).__name__}; "
-                f"give a DataLoader's dataset instead"
-            ) from error
-        checked = as_input(
-            item[0] if isinstance(item, tuple) else item, self._kind, self.sigma, what=f"input {position}"
-        )
-        if shape is not None and checked.shape != shape:
-            raise InvalidInput(
-                f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(shape)}; they must agree"
-            )
-        return checked
-
-
-def _check_batch_of_inputs(xs: InputSource) -> None:
-    if not hasattr(xs, "__len__") or not hasattr(xs, "__getitem__") or isinstance(xs, Mapping):
-        raise InvalidInput(
-            f"inputs must be a tensor, an array, a list or a dataset that can be indexed, got {type(xs).__name__}; "
-            f"give a DataLoader's dataset instead"
-        )
-    if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
-        raise InvalidInput(
-            f"expected a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; for one input use certify(x)"
+    def _run(
+        self,
+        requests: Iterable[AnyRequest],
+        *,
+        batch: int | None,
+        on_copies: OnDone = ignore,
+        in_order: bool = True,
+    ) -> Iterator[AnyRequest]:
+        size = check_batch(batch) or self._batch
+        return self.engine.run(
+            self.model,
+            self.noise,
+            requests,
+            measures=self.measures,
+            batch=size,
+            on_copies=on_copies,
+            in_order=in_order,
         )
 
+    def _support(self, name: str) -> tuple[float, float]:
+        for measure in self.measures:
+            if measure.name == name:
+                return measure.support
+        known = " or ".join(f'"{measure.name}"' for measure in self.measures)
+        raise InvalidArgument(f"measure must be {known}, got {name!r}")
 
-def _support_of(measure: str) -> tuple[float, float]:
-    for known in DEFAULT_MEASURES:
-        if measure == known.name:
-            return known.support
-    raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
+
+def _keys(indices: Sequence[int] | None, inputs: int) -> Sequence[int]:
+    """What keys the noise of each input: by default its position."""
+    if indices is None:
+        return range(inputs)
+    keys = [check_count("index", int(each), at_least=0) for each in indices]
+    if len(keys) != inputs or len(set(keys)) != len(keys):
+        raise InvalidArgument(f"indices must be {inputs} different numbers, one for each input, got {len(keys)}")
+    return keys
 
 
-def _check_compute(engine: Compute | None) -> Compute:
-    if engine is not None and not isinstance(engine, Compute):
-        raise InvalidArgument(f"engine must be Local() or RayCluster(workers=...), got {engine!r}")
-    return Local() if engine is None else engine
+def _check_measures(further: Sequence[Measure]) -> tuple[Measure, ...]:
+    """The default measures and these."""
+    measures = (*DEFAULT_MEASURES, *further)
+    for measure in further:
+        if not isinstance(measure, Measure):
+            raise InvalidArgument(f"measures must be such as Mass({{3, 5}}), got {measure!r}")
+    names = [measure.info.name for measure in measures]
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"measures must have different names, got {', '.join(names)}")
+    return measures

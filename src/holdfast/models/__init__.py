@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from torch import device as Device  # noqa: N812
 from torch import nn
 
 from holdfast.errors import InvalidArgument
@@ -19,7 +19,7 @@ def as_model(
     given: nn.Module | Model | Callable[[Any], Any],
     *,
     outputs: str,
-    device: str | torch.device | None,
+    device: str | Device | None,
     precision: str,
     compiled: bool | None,
 ) -> Model:

@@ -46,7 +46,9 @@ def structure_hash(net: nn.Module) -> bytes | None:
     shared: dict[int, int] = {}
     for name, module in modules:
         held = vars(module)
-        own = [key for key in held if key not in _TORCHS | _HOOKS] + [key for key in held if key in _HOOKS and held[key]]
+        own = [key for key in held if key not in _TORCHS | _HOOKS] + [
+            key for key in held if key in _HOOKS and held[key]
+        ]
         plain = {key: held[key] for key in own if _is_plain(held[key])}
         rest = {key: held[key] for key in own if key not in plain}
         tensors = [

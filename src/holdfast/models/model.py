@@ -51,7 +51,7 @@ class Model(ABC):
         """Every device that replicas are to run on."""
         return (self.device,)
 
-    def refresh(self) -> None:
+    def refresh(self) -> None:  # noqa: B027
         """Take over the weights as they are now, where they are copies; called when sampling begins."""
 
     def session(self) -> AbstractContextManager[None]:
@@ -66,7 +66,7 @@ class Model(ABC):
             raise ModelError(f"the model {self.name} cannot be certified: {fault}")
         return found
 
-    def choose_compile(self, copies: int) -> None:
+    def choose_compile(self, copies: int) -> None:  # noqa: B027
         """Learn how many copies an input takes, where that decides how to run."""
 
     def fallback(self, reason: str) -> "Model | None":  # noqa: ARG002

@@ -1,7 +1,7 @@
 """Checks of the inputs themselves, before any noisy copy is made."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -9,17 +9,70 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.noise import Noise
 
 Kind = Literal["auto", "images", "any"]
+Input = Tensor | NDArray[np.floating]
 _FAR = 0.5
 _LARGEST_SHIFT = 1e-3
 _NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
 
 
-def check_kind(kind: str) -> None:
+class InputSource(Protocol):
+    """Anything with a length whose items are inputs, or (input, label) pairs: a tensor, an array, a list, a dataset."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> Any: ...
+
+
+class CheckedInputs:
+    """Inputs of one shape, each checked when it is read; those of an array are all checked at once."""
+
+    def __init__(self, xs: InputSource, kind: str, noise: Noise) -> None:
+        if not hasattr(xs, "__len__") or not hasattr(xs, "__getitem__") or isinstance(xs, Mapping):
+            raise _not_indexable(xs)
+        if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
+            raise InvalidInput(
+                f"expected a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; for one input use certify(x)"
+            )
+        if len(xs) == 0:
+            raise InvalidInput("there is nothing to certify: no inputs were given")
+        self._xs, self._kind, self._noise = xs, kind, noise
+        self._shape: torch.Size | None = None
+        self._shape = self[0].shape
+        if isinstance(xs, Tensor | np.ndarray):
+            for position in range(1, len(xs)):
+                self[position]
+
+    def __len__(self) -> int:
+        return len(self._xs)
+
+    def __getitem__(self, position: int) -> Tensor:
+        try:
+            item = self._xs[position]
+        except TypeError as error:
+            raise _not_indexable(self._xs) from error
+        x = item[0] if isinstance(item, tuple) else item
+        checked = as_input(x, self._kind, self._noise, what=f"input {position}")
+        if self._shape is not None and checked.shape != self._shape:
+            raise InvalidInput(
+                f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(self._shape)}; they must agree"
+            )
+        return checked
+
+
+def _not_indexable(xs: object) -> InvalidInput:
+    return InvalidInput(
+        f"inputs must be a tensor, an array, a list or a dataset that can be indexed, got {type(xs).__name__}; "
+        f"give a DataLoader's dataset instead"
+    )
+
+
+def check_kind(kind: str) -> str:
     """Refuse an unknown kind of input."""
     if kind not in ("auto", "images", "any"):
         raise InvalidArgument(f'inputs must be "auto", "images" or "any", got {kind!r}')
+    return kind
 
 
 def range_of(kind: str, shape: Sequence[int]) -> tuple[float, float] | None:
@@ -28,9 +81,7 @@ def range_of(kind: str, shape: Sequence[int]) -> tuple[float, float] | None:
     return (-_FAR, 1 + _FAR) if image else None
 
 
-def as_input(
-    x: Tensor | NDArray[np.generic], kind: str, sigma: float, *, what: str = "the input", leeway: float | None = None
-) -> Tensor:
+def as_input(x: Input, kind: str, noise: Noise, *, what: str = "the input", leeway: float | None = None) -> Tensor:
     """One input as a float32 tensor on the CPU, checked; the certificate's ball is centred there.
 
     With a ``leeway``, an image that is at most so far (l2) outside the range that images may have is moved to the nearest
@@ -45,14 +96,14 @@ def as_input(
     within = range_of(kind, given.shape)
     if within is not None and leeway is not None:
         inside = np.asarray(given.clip(*within))
-        given = inside if _distance(given, inside) <= leeway + _LARGEST_SHIFT * sigma else given
+        given = inside if _distance(given, inside) <= leeway + _LARGEST_SHIFT * noise.scale else given
     with np.errstate(over="ignore"):
         rounded = given.astype(np.float32, order="C")
     shift = _distance(given, rounded) if given.dtype == np.float64 else 0.0
-    if not shift <= _LARGEST_SHIFT * sigma:
+    if not shift <= _LARGEST_SHIFT * noise.scale:
         raise InvalidInput(
-            f"{what} moves by {shift:.3g} when rounded to float32, which is not small beside sigma = {sigma:g}; "
-            f"centre and scale its features first, so that sigma is not lost in their size"
+            f"{what} moves by {shift:.3g} when rounded to float32, which is not small beside {noise.title}; "
+            f"centre and scale its features first, so that the noise is not lost in their size"
         )
     low, high = float(rounded.min()), float(rounded.max())
     if within is not None and (low < within[0] or high > within[1]):

@@ -61,9 +61,7 @@ class LocalSampler:
         self._workers = self._get(batch)
 
     def _get(self, batch: int | None) -> Workers:
-        return self._cache.get(
-            self.model, self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind
-        )
+        return self._cache.get(self.model, self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
 
     @property
     def batch(self) -> int:
@@ -133,7 +131,9 @@ class LocalSampler:
             for model in dict.fromkeys(models):
                 stack.enter_context(model.session())
             # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
-            found = [work(0)] if len(workers.models) == 1 else self._in_threads(work, len(models), workers.threads, stop)
+            found = (
+                [work(0)] if len(workers.models) == 1 else self._in_threads(work, len(models), workers.threads, stop)
+            )
         if workers.weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
         for _, answers in found:
@@ -238,7 +238,9 @@ class Local(Engine):
         if first is None:
             return
         sampler = self.sampler(model, noise, measures, first, batch)
-        scheduler = Scheduler(LocalExecutor(sampler, on_copies), JobSizer(first_copies(model), _SECONDS, cut=False), in_order=in_order)
+        scheduler = Scheduler(
+            LocalExecutor(sampler, on_copies), JobSizer(first_copies(model), _SECONDS, cut=False), in_order=in_order
+        )
         yield from scheduler.run(itertools.chain((first,), waiting))
 
     def close(self) -> None:

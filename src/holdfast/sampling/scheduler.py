@@ -280,4 +280,3 @@ class Scheduler:
             self._next += 1
             self._open.remove(each)
             yield each.request
-

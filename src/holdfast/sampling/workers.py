@@ -74,9 +74,7 @@ class WorkerCache:
         a batch of the size in use; and, where that rounds or was compiled, once more among still others.
         """
         known = self._compared.setdefault(model, {})
-        reference = None
-        if not known:
-            reference = self._reference(model, noise, x)
+        reference = None if known else self._reference(model, noise, x)
         model.choose_compile(copies)
         compiled_for = [size for shape, compiled, size in known if compiled and shape == x.shape]
         best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
@@ -88,7 +86,9 @@ class WorkerCache:
                     each.refresh()
                 return found
             try:
-                found = self._compare(model, noise, x, size, kind, reference or self._reference(model, noise, x))
+                if reference is None:
+                    reference = self._reference(model, noise, x)
+                found = self._compare(model, noise, x, size, kind, reference)
             except torch.OutOfMemoryError as error:
                 size = smaller_batch(model, size, error)
             else:
@@ -132,7 +132,9 @@ class WorkerCache:
         if weights != model.weights_version:
             raise written_to(model, "while it runs")
         for other in {each.device: each for each in models if each.device != first.device}.values():
-            fault = difference(_ask(other, rows, strangers, size, kind), found, OTHER_ROUNDING if model.rounded else far)
+            fault = difference(
+                _ask(other, rows, strangers, size, kind), found, OTHER_ROUNDING if model.rounded else far
+            )
             if fault:
                 raise ModelError(
                     f"the model {model.name} answers otherwise on {other.device} than on {model.device} ({fault}), so that noisy "

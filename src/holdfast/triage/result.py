@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
@@ -125,6 +126,11 @@ class Triage:
         return Verdict(
             False, certificate.predicted, confidence, f"handed over: {said}, needs {format_number(self.threshold)}"
         )
+
+    @property
+    def settings(self) -> Settings:
+        """The counts that the rule reads; since it reads nothing else, alpha only has to allow as few copies."""
+        return Settings(self.n, self.n0, alpha=0.5, claims=("score",))
 
     def check_network(self, fingerprint: str | None) -> None:
         """Refuse another network than the calibrated one; warn where that cannot be told."""

@@ -1,0 +1,58 @@
+"""What one certificate is asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.bounds import DEFAULT_METHOD, Method
+from holdfast.certificates.evidence import CLAIMS, MOST_SELECTION, check_claims, claimable
+from holdfast.certificates.feasibility import check_feasible
+from holdfast.errors import InvalidArgument
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise
+from holdfast.validation import check_alpha, check_count, check_sides
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Copies, alpha, claims, sides and method; checked before anything is sampled.
+
+    ``claims`` None stands for the label and everything that is measured.
+    """
+
+    n: int = 100_000
+    n0: int = 100
+    alpha: float = 1e-3
+    claims: Sequence[str] | None = None
+    sides: str = "lower"
+    method: Method = DEFAULT_METHOD
+
+    def __post_init__(self) -> None:
+        check_count("n", self.n)
+        check_count("n0", self.n0, at_most=MOST_SELECTION)
+        sides = check_sides(self.sides)
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        if not isinstance(self.method, Method):
+            raise InvalidArgument(
+                f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
+            )
+        if self.method.needs_order:
+            raise InvalidArgument(
+                f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
+                f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
+            )
+        asked = (self.claims,) if isinstance(self.claims, str) else self.claims
+        claims = CLAIMS if asked is None else tuple(asked)
+        if asked is not None:
+            object.__setattr__(self, "claims", claims)
+        if set(claims) <= set(CLAIMS):
+            claims = check_claims(claims, CLAIMS)
+            check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
+
+    def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
+        """The same with its claims spelt out, refused if these measures and this noise do not allow them."""
+        known = claimable(measures)
+        claims = known if self.claims is None else check_claims(self.claims, known)
+        self.method.check_noise(noise)
+        sides = check_sides(self.sides)
+        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method, measures=measures)
+        return replace(self, claims=claims)
