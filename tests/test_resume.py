@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +195,35 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
     with locked(out), pytest.raises(hf.RunError, match="another process is writing into"):
         execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
     assert len(execute(SmoothedClassifier(small_net(), SIGMA), plan(out))) == 6
+
+
+def test_a_locked_folder_is_locked_for_every_thread_until_it_is_released(tmp_path: Path) -> None:
+    def refused() -> bool:
+        try:
+            with locked(tmp_path):
+                return False
+        except hf.RunError as error:
+            return "another process is writing into" in str(error)
+
+    with ThreadPoolExecutor(1) as other:
+        with locked(tmp_path):
+            assert refused()
+            assert other.submit(refused).result()
+        assert not refused()
+        assert not other.submit(refused).result()
+
+
+def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
+    code = "import os, pathlib, sys; from holdfast.runs.lock import locked\nwith locked(pathlib.Path(sys.argv[1])): os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 9
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_locked_is_refused_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(hf.RunError, match=r"could not write .*\.lock: Is a directory"), locked(tmp_path):
+        pass
 
 
 def test_who_comes_second_to_a_new_folder_leaves_it_to_the_first(whole: CertifiedRun, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _is_bare(path: Path) -> bool:
 
 def _flush_to_disk(path: Path) -> None:
     """Without it, a power cut after the move could leave an empty file in its place."""
-    with path.open("rb") as file:
+    with path.open("r+b") as file:  # Windows flushes only what it may write
         os.fsync(file.fileno())
 
 

@@ -1,10 +1,11 @@
 """A lock on a run's folder that dies with its process, however the process dies."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from holdfast.errors import RunError
 
@@ -13,22 +14,22 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else writes into the folder meanwhile; refused at once if somebody does.
+    """Lock the folder for writing; refused at once if it is locked already, by this process or another.
 
-    The kernel holds the lock, not the file, which stays behind: removing it would let two processes lock two files of
-    the same name.
+    The operating system holds the lock, not the file, which may stay behind.
     """
+    # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
+    # outlive its process, so a file system without real locks is refused.
+    lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        lock.acquire()
+    except Timeout as error:
+        raise RunError(
+            f"another process is writing into {folder} right now; wait until it ends, or choose another --out"
+        ) from error
     except OSError as error:
         raise RunError(f"could not write {folder / LOCK}: {os.strerror(error.errno or 0)}") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(
-                f"another process is writing into {folder} right now; wait until it ends, or choose another --out"
-            ) from error
         yield
     finally:
-        os.close(handle)
+        lock.release()
