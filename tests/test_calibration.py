@@ -1,6 +1,7 @@
 """The exact failure probability of a band: against fractions, known distributions and a million samples."""
 
 import json
+import sys
 from fractions import Fraction
 from importlib.resources import files
 from math import comb
@@ -14,7 +15,7 @@ from scipy.stats import ksone, kstwo
 
 import holdfast as hf
 from holdfast.bands import calibration
-from holdfast.bands.calibration import bounds_at, calibrate, failure_probability, order_statistics, solve
+from holdfast.bands.calibration import bounds_at, cache_folder, calibrate, failure_probability, order_statistics, solve
 from holdfast.bands.crossing_probability import crossing_probability
 from holdfast.validation import Sides
 
@@ -160,6 +161,20 @@ def test_calibrations_are_kept_and_a_broken_cache_is_not_believed(
     calibrate.cache_clear()
     assert calibrate(37, 0.0123, "lower") == first
     calibrate.cache_clear()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "holdfast"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert cache_folder() == tmp_path / ".cache" / "holdfast"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "holdfast"
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from platformdirs import user_cache_path
 from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.crossing_probability import crossing_probability
@@ -138,10 +139,10 @@ def _shipped() -> dict[str, float]:
 
 
 def cache_folder() -> Path:
-    """Where calibrations are kept: ``$HOLDFAST_CACHE``, or ``holdfast`` in the user's cache folder."""
+    """Where calibrations are kept: ``$HOLDFAST_CACHE``, or Holdfast's part of the user's cache folder."""
     if _ENVIRONMENT in os.environ:
         return Path(os.environ[_ENVIRONMENT])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast"
+    return user_cache_path("holdfast", appauthor=False)
 
 
 def _file(n: int, alpha: float, sides: Sides) -> Path:
