@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, ProcessCollector
 from torch import nn
 
 import holdfast as hf
@@ -54,6 +55,15 @@ def npy(x: NDArray[np.generic]) -> bytes:
     target = io.BytesIO()
     np.save(target, x, allow_pickle=False)
     return target.getvalue()
+
+
+def resident_bytes() -> float:
+    """Memory of this process."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    found = registry.get_sample_value("process_resident_memory_bytes")
+    assert found, "the system does not tell"
+    return found
 
 
 def small_served(net: nn.Module | None = None) -> Served:

@@ -475,7 +475,7 @@ def test_health_readiness_metrics_and_the_document(served: Running) -> None:
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(lines["holdfast_copies_total"]) >= 400
     assert float(lines['holdfast_responses_total{route="/v1/certify",status="200"}']) >= 1
-    assert lines["holdfast_requests_open"] == "0"
+    assert float(lines["holdfast_requests_open"]) == 0
     document = served.client.get("/openapi.json").json()
     assert set(document["paths"]["/v1/certify"]["post"]["requestBody"]["content"]) == {
         "application/json",

@@ -13,11 +13,10 @@ import pytest
 from PIL import Image
 
 from holdfast.errors import InvalidInput
-from holdfast.serve.metrics import resident_bytes
 from holdfast.serve.refusals import BadRequest, Refusal, Unacceptable, UnknownType
 from holdfast.serve.uploads import INPUT_TYPES, read_input
 from networks import images
-from serving import NPY, SHAPE, npy, running, small_served
+from serving import NPY, SHAPE, npy, resident_bytes, running, small_served
 
 CHEAP = "n=100&n0=10&claims=label&alpha=0.05&seed=5"
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 6), dtype=np.uint8)

@@ -13,7 +13,7 @@ from holdfast.cli.options import COMPILE, PRECISION
 if TYPE_CHECKING:
     from holdfast.triage import Triage
 
-_NEEDED = ("fastapi", "uvicorn")
+_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
 
 

@@ -1,81 +1,91 @@
 """Numbers for Prometheus, in its text format."""
 
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Protocol
 
-from holdfast.serve.device import Device
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
 from holdfast.version import installed_version
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _BUCKETS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-_PAGE = 4_096
+
+
+class SchedulerNumbers(Protocol):
+    """What is read from the scheduler of the noisy copies."""
+
+    @property
+    def copies(self) -> int:
+        """Noisy copies run."""
+
+    @property
+    def rounds(self) -> int:
+        """Passes over the device."""
+
+    @property
+    def shared(self) -> int:
+        """Passes that served several requests."""
+
+    @property
+    def speed(self) -> float:
+        """Recent copies per second."""
+
+    @property
+    def taken(self) -> int:
+        """Requests that wait or are being answered."""
+
+    @property
+    def capacity(self) -> int:
+        """Requests that are taken at once."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the device works."""
 
 
 class Metrics:
-    """Counts what was answered, and reads the rest from the device when it is asked."""
+    """Counts responses and times answers; reads the scheduler's numbers when it is asked."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._lock = threading.Lock()
-        self._answers: Counter[tuple[str, int]] = Counter()
-        self._buckets: Counter[float] = Counter()
-        self._seconds = 0.0
-        self._timed = 0
+    def __init__(self, scheduler: SchedulerNumbers) -> None:
+        self._scheduler = scheduler
+        self._registry = CollectorRegistry()
+        self._responses = Counter(
+            "holdfast_responses", "Responses by route and status.", ("route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "holdfast_answer_seconds",
+            "From the device's taking a request to its answer.",
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        Info("holdfast", "The version that runs.", registry=self._registry).info({"version": installed_version()})
+        ProcessCollector(registry=self._registry)
 
     def answered(self, route: str, status: int) -> None:
         """A response was begun."""
-        with self._lock:
-            self._answers[route, status] += 1
+        self._responses.labels(route, status).inc()
 
     def took(self, seconds: float) -> None:
         """A certificate or a decision was made in so long."""
-        with self._lock:
-            self._timed += 1
-            self._seconds += seconds
-            for bucket in _BUCKETS:
-                self._buckets[bucket] += seconds <= bucket
+        self._seconds.observe(seconds)
 
     def text(self) -> str:
         """Everything, one line each."""
-        with self._lock:
-            return "\n".join([*self._lines(), ""])
+        return generate_latest(self).decode()
 
-    def _lines(self) -> Iterator[str]:
-        device = self._device
-        yield from _family("holdfast_info", "gauge", "The version that runs.")
-        yield f'holdfast_info{{version="{installed_version()}"}} 1'
-        yield from _family("holdfast_responses_total", "counter", "Responses by route and status.")
-        for (route, status), count in sorted(self._answers.items()):
-            yield f'holdfast_responses_total{{route="{route}",status="{status}"}} {count}'
-        for name, kind, value, words in (
-            ("holdfast_copies_total", "counter", device.copies, "Noisy copies run."),
-            ("holdfast_rounds_total", "counter", device.rounds, "Passes over the device."),
-            ("holdfast_shared_rounds_total", "counter", device.shared, "Passes that served several requests."),
-            ("holdfast_copies_per_second", "gauge", round(device.speed, 1), "Recent speed."),
-            ("holdfast_requests_open", "gauge", device.taken, "Requests that wait or are being answered."),
-            ("holdfast_requests_capacity", "gauge", device.capacity, "Requests that are taken at once."),
-            ("holdfast_ready", "gauge", int(device.alive), "Whether the device works."),
-            ("process_resident_memory_bytes", "gauge", resident_bytes(), "Memory of the process."),
-        ):
-            yield from _family(name, kind, words)
-            yield f"{name} {value}"
-        yield from _family("holdfast_answer_seconds", "histogram", "From the device's taking a request to its answer.")
-        for bucket in _BUCKETS:
-            yield f'holdfast_answer_seconds_bucket{{le="{bucket:g}"}} {self._buckets[bucket]}'
-        yield f'holdfast_answer_seconds_bucket{{le="+Inf"}} {self._timed}'
-        yield f"holdfast_answer_seconds_sum {self._seconds:.6f}"
-        yield f"holdfast_answer_seconds_count {self._timed}"
-
-
-def _family(name: str, kind: str, words: str) -> tuple[str, str]:
-    return f"# HELP {name} {words}", f"# TYPE {name} {kind}"
-
-
-def resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return 0
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with its present value, as prometheus_client asks for them."""
+        for family in self._registry.collect():
+            # prometheus_client adds the time a series began as a second series; its own switch is process-wide.
+            family.samples = [each for each in family.samples if not each.name.endswith("_created")]
+            yield family
+        now = self._scheduler
+        yield CounterMetricFamily("holdfast_copies", "Noisy copies run.", now.copies)
+        yield CounterMetricFamily("holdfast_rounds", "Passes over the device.", now.rounds)
+        yield CounterMetricFamily("holdfast_shared_rounds", "Passes that served several requests.", now.shared)
+        yield GaugeMetricFamily("holdfast_copies_per_second", "Recent speed.", round(now.speed, 1))
+        yield GaugeMetricFamily("holdfast_requests_open", "Requests that wait or are being answered.", now.taken)
+        yield GaugeMetricFamily("holdfast_requests_capacity", "Requests that are taken at once.", now.capacity)
+        yield GaugeMetricFamily("holdfast_ready", "Whether the device works.", now.alive)
