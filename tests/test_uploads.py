@@ -69,6 +69,14 @@ SPECIAL: list[tuple[str, bytes]] = [
     (NPY, array_file(GOOD_HEADER, length=65_000)),
     (NPY, array_file(GOOD_HEADER, version=b"\x02\x00", length=2**32 - 1)),
     (NPY, array_file("(" * 4_000)),
+    (NPY, array_file("-" * 1_000 + "1")),
+    (NPY, array_file("[" * 190 + "]" * 190)),
+    (NPY, array_file("{[]: 1}")),
+    (NPY, array_file("{'descr': '<f4', 'fortran_order': False, 'shape': (1L, 6L, 6L, }")),
+    (NPY, array_file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 6, 6), }")),
+    (NPY, array_file("{'descr': '<f16', 'fortran_order': False, 'shape': (1, 6, 6), }", bytes(576))),
+    (NPY, array_file(GOOD_HEADER + " " * 2_000)),
+    (NPY, array_file(GOOD_HEADER, version=b"\x03\x00")),
     (NPY, array_file("__import__('os').system('true')")),
     (NPY, array_file(GOOD_HEADER, bytes(143))),
     (NPY, array_file(GOOD_HEADER, bytes(145))),
@@ -202,3 +210,6 @@ def test_arrays_are_read_in_either_order_and_width() -> None:
     for dtype in ("<f2", "<f4", ">f4", "<f8", ">f8"):
         for array in (x.astype(dtype), np.asfortranarray(x.astype(dtype))):
             assert np.array_equal(read_input(npy(array), NPY, (3, 6, 6)), x.astype(dtype))
+    second = io.BytesIO()
+    np.lib.format.write_array(second, x, version=(2, 0))
+    assert np.array_equal(read_input(second.getvalue(), NPY, (3, 6, 6)), x)
