@@ -1,13 +1,13 @@
 """Metrics: names, types and labels that dashboards were built on, read by Prometheus' own parser."""
 
 import sys
-from dataclasses import dataclass
 
 import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.serve.metrics import Metrics
+from serving import Scheduler
 
 TYPES = {
     "holdfast_info": "gauge",
@@ -21,17 +21,6 @@ TYPES = {
     "holdfast_ready": "gauge",
     "holdfast_answer_seconds": "histogram",
 }
-
-
-@dataclass
-class Scheduler:
-    copies: int = 0
-    rounds: int = 0
-    shared: int = 0
-    speed: float = 0.0
-    taken: int = 0
-    capacity: int = 128
-    alive: bool = True
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from importlib.resources import files
@@ -18,13 +17,13 @@ from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
 from holdfast.sampling.inputs import range_of
-from holdfast.serve.guard import Guard
 from holdfast.serve.jobs import Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
-from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown
+from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown, error_response
 from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
+from holdfast.serve.security import SecurityMiddleware
 from holdfast.serve.service import Service
 from holdfast.serve.streaming import EventStream, gone
 from holdfast.serve.views import promise_view
@@ -36,7 +35,7 @@ _SCRIPTS = ("chart.js", "client.js", "wording.js")
 _PAGE |= dict.fromkeys(_SCRIPTS, "text/javascript")
 
 
-def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = None) -> Guard:
+def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = None) -> SecurityMiddleware:
     """The application for any ASGI server; ``host`` is where it will be bound. It starts the service and closes it."""
 
     @asynccontextmanager
@@ -61,34 +60,29 @@ def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = N
     _add_questions(app, service)
     _add_page(app)
     with_limit(app.openapi(), service.limits.copies)
-    return Guard(app, service.metrics, host=host, key=key)
+    return SecurityMiddleware(app, service.metrics, host=host, key=key)
 
 
 def _handle_refusals(app: FastAPI) -> None:
     @app.exception_handler(HoldfastError)
     async def refused(_: Request, error: HoldfastError) -> Response:
         if isinstance(error, Refusal):
-            return _said(error.status, str(error), dict(error.headers))
+            return error_response(error.status, str(error), error.headers)
         status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
-        return _said(status, str(error))
+        return error_response(status, str(error))
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
-        return _said(500, f"the service failed on this request ({type(error).__name__}); its log says more")
+        return error_response(500, f"the service failed on this request ({type(error).__name__}); its log says more")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
-        return _said(422, "; ".join(said)[:1000])
+        return error_response(422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
-        return _said(error.status_code, str(error.detail), dict(error.headers or {}))
-
-
-def _said(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
-    return Response(json.dumps({"error": reason}).encode(), status, headers, "application/json")
+        return error_response(error.status_code, str(error.detail), error.headers)
 
 
 def _add_state(app: FastAPI, service: Service) -> None:

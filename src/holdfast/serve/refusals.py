@@ -1,8 +1,17 @@
 """What the service says no with: a status, and a reason that names what was expected, what came and what to do."""
 
+import json
 from collections.abc import Mapping
 
+from starlette.responses import Response
+
 from holdfast.errors import HoldfastError
+
+
+def error_response(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The form that every refusal and failure has."""
+    # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
+    return Response(json.dumps({"error": reason}), status, headers, "application/json")
 
 
 class Refusal(HoldfastError):

@@ -12,8 +12,8 @@ import uvicorn
 
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.serve.app import create_app
-from holdfast.serve.guard import is_loopback
 from holdfast.serve.limits import Limits
+from holdfast.serve.security import is_loopback
 from holdfast.serve.service import Served, Service
 from holdfast.validation import check_count
 

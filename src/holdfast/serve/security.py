@@ -1,15 +1,14 @@
-"""The door: who may ask, from which page, and what every response carries."""
+"""Who may ask, from which page, and the headers that every response carries."""
 
 import hashlib
 import hmac
 import ipaddress
-import json
-from collections.abc import Iterable
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.refusals import Forbidden, Refusal, Unauthorized
+from holdfast.serve.refusals import Forbidden, Refusal, Unauthorized, error_response
 
 OPEN_ROUTES = ("/", "/v1/health", "/v1/ready")
 """Answered without a key; so are the files of the page."""
@@ -38,7 +37,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class SecurityMiddleware:
     """Wraps the application: refuses before anything is read, and counts every answer.
 
     On loopback, a request must name this machine: otherwise a site whose name was made to point here could speak to
@@ -63,57 +62,43 @@ class Guard:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "other")
                 self._metrics.answered(route, message["status"])
-                given = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", ()), *given]}
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
         try:
             self._check(scope)
         except Refusal as refusal:
-            await send_refusal(refusal, sending)
+            await error_response(refusal.status, str(refusal), refusal.headers)(scope, receive, sending)
             return
         await self._app(scope, receive, sending)
 
     def _check(self, scope: Scope) -> None:
-        headers = _Headers(scope["headers"])
-        host = headers.one("host").lower()
+        headers = Headers(scope=scope)
+        # Not Starlette's TrustedHostMiddleware: it believes the first of two Host headers, and refuses in plain text.
+        host = _only(headers, "host").lower()
         if self._local and _name_of(host) not in self._names:
             raise Forbidden(
                 f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
-        origin = headers.one("origin")
+        origin = _only(headers, "origin")
         if origin and origin.lower().partition("://")[2] != host:
             raise Forbidden("a page of another site may not ask this service")
-        if headers.one("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
+        if _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
             raise Forbidden("a page of another site may not ask this service")
         path: str = scope["path"]
         if self._key is None or path in OPEN_ROUTES or path.startswith(_PAGE_FILES):
             return
-        scheme, _, bearer = headers.one("authorization").partition(" ")
-        given = bearer if scheme.lower() == "bearer" else headers.one("x-api-key")
+        scheme, _, bearer = _only(headers, "authorization").partition(" ")
+        given = bearer if scheme.lower() == "bearer" else _only(headers, "x-api-key")
         # Digests, so that comparing takes the same time whatever was given.
         if not hmac.compare_digest(_digest(given), self._key):
             raise Unauthorized("expected the service's key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
 
 
-class _Headers:
-    """A request's headers; one that comes twice is no header at all."""
-
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        self._pairs = list(pairs)
-
-    def one(self, name: str) -> str:
-        found = [value.decode("latin-1") for key, value in self._pairs if key.decode("latin-1").lower() == name]
-        return found[0] if len(found) == 1 else ""
-
-
-async def send_refusal(refusal: Refusal, send: Send) -> None:
-    """The reason as JSON."""
-    body = json.dumps({"error": str(refusal)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _only(headers: Headers, name: str) -> str:
+    """A header's value; one that comes twice is no header at all."""
+    found = headers.getlist(name)
+    return found[0] if len(found) == 1 else ""
 
 
 def _digest(key: str) -> bytes:
