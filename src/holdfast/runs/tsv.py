@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from holdfast.errors import RunError
@@ -60,7 +61,7 @@ def write_log(path: Path, log: Log) -> None:
         for row in log.rows:
             numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
             who = [str(row.index), str(row.label), str(row.predicted)]
-            file.write("\t".join([*who, *numbers, str(int(row.correct)), _clock(row.seconds)]) + "\n")
+            file.write("\t".join([*who, *numbers, str(int(row.correct)), str(timedelta(seconds=row.seconds))]) + "\n")
 
 
 def read_log(path: Path) -> Log:
@@ -111,13 +112,6 @@ def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
     if not all(low <= value <= high for value in row.numbers):
         raise RunError(f"{path}, line {number}: numbers must lie in [{low:g}, {high:g}], got {row.numbers}")
     return row
-
-
-def _clock(seconds: float) -> str:
-    micros = round(seconds * 1e6)
-    minutes, micros = divmod(micros, 60_000_000)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{micros // 1_000_000:02d}.{micros % 1_000_000:06d}"
 
 
 def _seconds(text: str) -> float:
