@@ -68,6 +68,12 @@ def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_checkpoint_is_as_readable_as_any_other_file(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "net.safetensors", SMALL.build(), SMALL, {})
+    (tmp_path / "other").touch()
+    assert (tmp_path / "net.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_torch_weights_in_the_fields_format_are_read(tmp_path: Path) -> None:
     net = SMALL.build()
     path = tmp_path / "net.pth.tar"

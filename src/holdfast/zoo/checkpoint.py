@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, InvalidArgument
@@ -48,9 +48,8 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
     temporary = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(state, temporary, metadata={_ARCHITECTURE: architecture.to_json(), **notes})
-        # The library writes for the owner only; weights are as readable as any other file.
-        temporary.chmod(0o666 & ~_umask())
+        # Not the library's save_file, which writes for the owner only: weights are as readable as any other file.
+        temporary.write_bytes(save(state, metadata={_ARCHITECTURE: architecture.to_json(), **notes}))
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
@@ -161,12 +160,6 @@ def _is_state(content: object) -> bool:
     return isinstance(content, dict) and all(
         isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
     )
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _describe(content: object) -> str:
