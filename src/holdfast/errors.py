@@ -68,3 +68,8 @@ class ClusterError(HoldfastError):
     """A cluster cannot be used: Ray is not installed, the resources are not there, or workers keep dying."""
 
     exit_code = 9
+
+
+def how_to_install(extra: str) -> str:
+    """A command in words. Holdfast is installed from its repository: on PyPI the name is another project's."""
+    return f"in Holdfast's folder, pip install -c constraints.txt -e '.[{extra}]'"

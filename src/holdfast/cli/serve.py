@@ -50,8 +50,7 @@ def serve(
     compiled: bool | None = COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    from holdfast.errors import InvalidArgument
-    from holdfast.extras import how_to_install
+    from holdfast.errors import InvalidArgument, how_to_install
 
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:

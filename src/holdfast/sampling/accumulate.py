@@ -105,10 +105,12 @@ class _Counters(ABC):
             self._targets = self._targets.index_copy(0, torch.tensor(following, device=chosen.device), chosen)
 
     def merge(self, other: Self) -> None:
-        """Counts add; a worker that had nothing to count has none."""
-        pairs = zip(self.counts or other.counts, other.counts or self.counts, strict=True)
-        empty = not self.counts or not other.counts
-        self.counts = [mine.cpu() if empty else mine.cpu() + theirs.cpu() for mine, theirs in pairs]
+        """Counts add; by NumPy, since waking torch's threads would take longer. Who had nothing to count has none."""
+        if self.counts and other.counts:
+            pairs = zip(self.counts, other.counts, strict=True)
+            self.counts = [torch.from_numpy(mine.cpu().numpy() + theirs.cpu().numpy()) for mine, theirs in pairs]
+        else:
+            self.counts = self.counts or other.counts
 
     def _rows(self) -> list[NDArray[Any]]:
         """The counters of all spans on the host, without the row that is thrown away."""

@@ -92,15 +92,20 @@ class BlockBatches(NoisyBatches):
                 yield slot, block, max(span.start - number * rows, 0), min(span.stop - number * rows, rows)
 
     def _pieces(self) -> Iterator[_Piece]:
-        """Blocks cut into as many rows as a batch has; one at a time, however many there are."""
+        """Blocks cut into a few rows; one at a time, however many there are."""
         for slot, block, begin, end in self._blocks():
-            for first in range(begin, end, self.batch):
-                yield _Piece(slot, block, first, min(first + self.batch, end))
+            for first in range(begin, end, self._rows):
+                yield _Piece(slot, block, first, min(first + self._rows, end))
+
+    @property
+    def _rows(self) -> int:
+        """Of a piece: so few that workers get nearly the same."""
+        return max(1, self.batch // 4)
 
     @property
     def shares(self) -> int:
         """A piece is run by one worker."""
-        return sum(-(-(end - begin) // self.batch) for _, _, begin, end in self._blocks())
+        return sum(-(-(end - begin) // self._rows) for _, _, begin, end in self._blocks())
 
     def of_worker(self, worker: int, workers: int, device: torch.device) -> Iterator[Batch]:
         """A stretch of all copies; a block on the border of two stretches is drawn by both workers."""

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
+from holdfast.certificates.evidence import Selection
 from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
 from holdfast.noise import Noise
@@ -71,24 +72,24 @@ class LocalSampler:
     def count(self, spans: Sequence[NoiseSpan], on_copies: OnDone = ignore) -> list[Counts]:
         """The counts of each span.
 
-        One worker does everything in one pass, selection first; several first choose the classes.
+        One worker, and so little work that waking others would take longer, does everything in one pass, selection first.
+        Several workers first choose the classes.
         """
-        following = [span for span in spans if isinstance(span.target, NoiseSpan)]
-        if len(self._workers.models) == 1 or not following:
-            ordered = sorted(spans, key=lambda span: span.counting is not Counting.SELECTION)
-            found = dict(zip(map(id, ordered), self._attempt(ordered, on_copies), strict=True))
-            return [found[id(span)] for span in spans]
+        workers, copies = self._workers, sum(span.copies for span in spans)
+        alone = len(workers.models) == 1 or copies <= workers.batch
         choosing = [span for span in spans if span.counting is Counting.SELECTION]
-        chosen = dict(zip(map(id, choosing), self._attempt(choosing, on_copies), strict=True))
-        others = [span for span in spans if span.counting is not Counting.SELECTION]
-        aimed = [
-            replace(span, target=chosen[id(span.target)].predicted) if isinstance(span.target, NoiseSpan) else span  # type: ignore[union-attr]
-            for span in others
-        ]
-        found = chosen | dict(zip(map(id, others), self._attempt(aimed, on_copies), strict=True))
+        counting = [span for span in spans if span.counting is not Counting.SELECTION]
+        if alone or not choosing:
+            ordered = [*choosing, *counting]
+            found = dict(zip(map(id, ordered), self._attempt(ordered, on_copies, alone=alone), strict=True))
+        else:
+            found = dict(zip(map(id, choosing), self._attempt(choosing, on_copies, alone=False), strict=True))
+            aimed = [_aimed(span, found) for span in counting]
+            if counting:
+                found |= zip(map(id, counting), self._attempt(aimed, on_copies, alone=False), strict=True)
         return [found[id(span)] for span in spans]
 
-    def _attempt(self, spans: Sequence[NoiseSpan], on_copies: OnDone) -> list[Counts]:
+    def _attempt(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         while True:
             reported = 0
 
@@ -98,20 +99,21 @@ class LocalSampler:
                 on_copies(done)
 
             try:
-                return self._pass(spans, count)
+                return self._pass(spans, count, alone=alone)
             except torch.OutOfMemoryError as error:
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
                 size = smaller_batch(self.model, self.batch, error)
                 on_copies(-reported)
                 self._workers = self._get(size)
 
-    def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone) -> list[Counts]:
+    def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         workers = self._workers
         batches = self._kind(spans, self._noise, workers.batch, workers.probe.rows)
-        models = workers.models[: max(1, batches.shares)]
+        models = workers.models[: 1 if alone else batches.shares]
         stop = Event()
 
         def work(number: int) -> tuple[Accumulator, Tensor]:
+            torch.set_num_threads(workers.threads)
             model = models[number]
             accumulator = Accumulator(spans, self._measures, model.device)
             with side_stream(model.device) as counting:
@@ -127,13 +129,13 @@ class LocalSampler:
                 torch.cuda.current_stream(model.device).synchronize()
             return accumulator, probabilities[len(probabilities) - len(workers.probe.rows) :]
 
+        before = torch.get_num_threads()
         with ExitStack() as stack:
             for model in dict.fromkeys(models):
                 stack.enter_context(model.session())
+            stack.callback(torch.set_num_threads, before)
             # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
-            found = (
-                [work(0)] if len(workers.models) == 1 else self._in_threads(work, len(models), workers.threads, stop)
-            )
+            found = [work(0)] if alone else self._in_threads(work, len(models), stop)
         if workers.weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
         for _, answers in found:
@@ -144,25 +146,26 @@ class LocalSampler:
         return accumulator.results(self.model.name, self._noise)
 
     def _in_threads(
-        self, work: Callable[[int], tuple[Accumulator, Tensor]], workers: int, threads: int, stop: Event
+        self, work: Callable[[int], tuple[Accumulator, Tensor]], workers: int, stop: Event
     ) -> list[tuple[Accumulator, Tensor]]:
-        """Workers with ``threads`` of torch's own threads each; then torch's setting again."""
-        before = torch.get_num_threads()
-
-        def limited(number: int) -> tuple[Accumulator, Tensor]:
-            torch.set_num_threads(threads)
-            return work(number)
-
         if self.model.device.type == "cuda":
             for device in self.model.devices:
                 torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's
-        running = [self._cache.pool.submit(limited, number) for number in range(workers)]
+        running = [self._cache.pool.submit(work, number) for number in range(workers)]
         try:
             return [each.result() for each in running]
         finally:  # an interruption included
             stop.set()
             wait(running)
-            torch.set_num_threads(before)
+
+
+def _aimed(span: NoiseSpan, found: Mapping[int, Counts]) -> NoiseSpan:
+    """With the class that its selection span chose."""
+    if not isinstance(span.target, NoiseSpan):
+        return span
+    chosen = found[id(span.target)]
+    assert isinstance(chosen, Selection)
+    return replace(span, target=chosen.predicted)
 
 
 class LocalExecutor(Executor):

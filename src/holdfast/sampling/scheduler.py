@@ -123,7 +123,7 @@ class _Open:
             spans = next(self.steps) if counts is None else self.steps.send(counts)
         except StopIteration as end:
             self.request.finish(end.value)
-            self.spans = []
+            self.spans, self.sent = [], []
         else:
             self.spans, self.sent = list(spans), [span.start for span in spans]
             self.counts, self.missing = [None] * len(self.spans), sum(span.copies for span in spans)

@@ -6,8 +6,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from holdfast.errors import CheckpointError
-from holdfast.extras import how_to_install
+from holdfast.errors import CheckpointError, how_to_install
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
 
