@@ -112,7 +112,7 @@ class Discrete(Distribution):
     def survival(self, s: Floats) -> Floats:
         above = np.append(np.cumsum(np.array(self.weights)[::-1])[::-1], 0.0)
         above[0] = 1.0
-        return np.minimum(1.0, above[np.searchsorted(self.values, s)])
+        return np.asarray(np.minimum(1.0, above[np.searchsorted(self.values, s)]))
 
     def lowest(self, r: Floats) -> Floats:
         return self._moved(r)

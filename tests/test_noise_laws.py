@@ -16,6 +16,7 @@ from holdfast.bounds.steps import StepBound
 from holdfast.noise import as_noise, sigma_of
 from methods import EXACT_CDF
 from test_guarantees import consistent
+from test_sequential import source
 
 Floats = NDArray[np.float64]
 P = np.concatenate(([0.0], np.linspace(1e-3, 1 - 1e-3, 201), [1.0]))
@@ -142,14 +143,9 @@ def test_a_false_statement_is_certified_at_most_alpha_of_the_time(noise: hf.Nois
             continue
         for _ in range(repeats):
             tried += 1
-            wrong += hf.decide(
-                lambda n, of=distribution: of.sample(rng, (n,)),
-                at_least=truth,
-                radius=r * noise.scale,
-                noise=noise,
-                alpha=alpha,
-                n_max=2_000,
-            ).certified
+            draw = source(distribution.sample(rng, (2_000,)))
+            found = hf.decide(draw, at_least=truth, radius=r * noise.scale, noise=noise, alpha=alpha, n_max=2_000)
+            wrong += found.certified
     assert consistent(wrong, tried, alpha), f"{wrong} of {tried}"
 
 
@@ -184,6 +180,14 @@ def test_a_half_space_under_uniform_noise_loses_exactly_its_share(k: int, h: flo
     assert curve.upper(radius) == pytest.approx(min(1.0, p + r), abs=1e-12)
 
 
+def events(z: Floats, shift: Floats, h: float) -> tuple[float, ...]:
+    """How often z is outside the box around the shift, in a half-space across it, and on the black squares of a board."""
+    outside = (np.abs(z - shift) > h).any(axis=1)
+    half_space = z @ shift <= 0.3 * h * np.abs(shift).sum()
+    board = (np.floor(z[:, 0] * 7) + np.floor(z[:, -1] * 5)) % 2 == 0
+    return float(outside.mean()), float(half_space.mean()), float(board.mean())
+
+
 @pytest.mark.parametrize("dimension", [1, 2, 5, 40])
 def test_boxes_that_overlap_keep_at_least_the_bound_for_l1_shifts(dimension: int) -> None:
     """By simulation: for any event, and any shift of l1 norm R, what is left is at least ``p - R / 2h``."""
@@ -201,14 +205,9 @@ def test_boxes_that_overlap_keep_at_least_the_bound_for_l1_shifts(dimension: int
             assert overlap >= noise.least_probability(1.0, radius) - 1e-12
             if direction is along:
                 assert overlap == pytest.approx(1 - r), "along an axis the bound is reached"
-            events = {
-                "in the first box alone": lambda z, s=shift: (np.abs(z - s) > h).any(axis=1),
-                "half-space": lambda z, d=direction: z @ d <= 0.3 * h,
-                "parity": lambda z: (np.floor(z[:, 0] * 7) + np.floor(z[:, -1] * 5)) % 2 == 0,
-            }
-            for name, event in events.items():
-                here, there = float(event(delta).mean()), float(event(delta + shift).mean())
-                assert there >= noise.least_probability(here, radius) - 0.01, name
+            before, after = events(delta, shift, h), events(delta + shift, shift, h)
+            for here, there in zip(before, after, strict=True):
+                assert there >= noise.least_probability(here, radius) - 0.01
 
 
 @pytest.mark.slow
