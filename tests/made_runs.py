@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import holdfast as hf
+from evidence import evidence_of
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.store import Entry, write_part
@@ -54,7 +55,7 @@ def made_run(
             claims=claims,
             sides="both" if sides == "both" else "lower",
             method=method,
-            evidence=hf.Evidence(
+            evidence=evidence_of(
                 n,
                 int((score > 0.5).sum()),
                 hf.ScoreSamples(score, sigma=SIGMA).histogram(),
