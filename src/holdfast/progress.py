@@ -27,8 +27,8 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s", style="dim")
 
 
-def ignore(done: int) -> None:
-    """Nobody watches."""
+def ignore(*_: object) -> None:
+    """No-op callback."""
 
 
 @contextmanager

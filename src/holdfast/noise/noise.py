@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -77,13 +77,33 @@ class Noise(ABC):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> "Noise":
         """The inverse of :meth:`to_dict`, for every kind whose class is defined."""
-        kinds = {kind.kind: kind for kind in _subclasses(Noise)}
-        if d.get("kind") not in kinds:
-            raise InvalidArgument(
-                f"noise of the kind {d.get('kind')!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
-                f"Import the module that defines it first"
-            )
-        return kinds[d["kind"]](**{name: value for name, value in d.items() if name != "kind"})
+        return _kind_named(d.get("kind"))(**{name: value for name, value in d.items() if name != "kind"})
+
+
+def noise_named(text: str) -> Noise:
+    """A noise from its kind and its numbers, for the command line: ``gaussian:0.25``, ``uniform:0.5``, ..."""
+    kind, _, rest = text.partition(":")
+    found = _kind_named(kind.strip())
+    expected = [field.name for field in fields(found)]
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(expected):
+        raise InvalidArgument(
+            f"noise of the kind {kind!r} takes {', '.join(expected)}, as numbers after a colon, such as uniform:0.5; got {text!r}"
+        )
+    return found(*numbers)
+
+
+def _kind_named(name: object) -> type[Noise]:
+    kinds = {kind.kind: kind for kind in _subclasses(Noise)}
+    if name not in kinds:
+        raise InvalidArgument(
+            f"noise of the kind {name!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
+            f"Import the module that defines it first"
+        )
+    return kinds[str(name)]
 
 
 def _subclasses(kind: type[Noise]) -> Iterator[type[Noise]]:
