@@ -28,7 +28,7 @@ from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
-from holdfast.runs.interval import share_intervals
+from holdfast.certificates.proportions import share_intervals
 from holdfast.runs.method_names import method_description
 from holdfast.runs.run import DEFAULT_THRESHOLDS
 from holdfast.runs.tsv import write_log

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.bounds import Curve
+from holdfast.noise import Noise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +38,11 @@ def house_style() -> AbstractContextManager[None]:
     return rc_context(_STYLE)
 
 
+def radius_label(noise: Noise) -> str:
+    """What an axis of radii is called: it names the norm they are in."""
+    return f"radius of the perturbation ({noise.norm})"
+
+
 def draw_curves(axes: "Axes", curves: Mapping[str, Curve], *, up_to: float) -> "Axes":
     """Draw each curve's lower side, and the band up to its upper side where it has one."""
     radii = np.linspace(0.0, up_to, 201)
@@ -49,7 +55,7 @@ def draw_curves(axes: "Axes", curves: Mapping[str, Curve], *, up_to: float) -> "
             upper = curve.upper(radii)
             axes.plot(radii, upper, style, color=colour, linewidth=1.0)
             axes.fill_between(radii, lower, upper, color=colour, alpha=0.12, linewidth=0)
+        axes.set_xlabel(radius_label(curve.noise))
     axes.set_xlim(0.0, up_to)
-    axes.set_xlabel("radius of the perturbation (l2)")
     axes.set_ylabel("certified average")
     return axes

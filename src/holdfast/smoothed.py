@@ -18,7 +18,7 @@ from holdfast.certificates.classes import CLASS_CLAIMS, ClassCertificate, check_
 from holdfast.certificates.evidence import MOST_SELECTION
 from holdfast.certificates.feasibility import check_feasible
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.measures import Margin, PredictionScore
+from holdfast.measures import DEFAULT_MEASURES
 from holdfast.models import TorchModel, check_model
 from holdfast.noise import Gaussian, check_seed
 from holdfast.noise.drawing import blocks, counter
@@ -253,7 +253,7 @@ class SmoothedClassifier:
 
         def question() -> SequentialTest:
             return SequentialTest(
-                at_least=at_least, radius=radius, sigma=self.sigma, support=support, alpha=alpha, n_max=n_max
+                at_least=at_least, radius=radius, noise=Gaussian(self.sigma), support=support, alpha=alpha, n_max=n_max
             )
 
         question()  # refuses before anything is sampled
@@ -316,7 +316,7 @@ class SmoothedClassifier:
 
         def scores(start: int, stop: int) -> ScoreHistogram:
             evidence = engine.estimate([Task(key, inside, start, stop, predicted)], on_copies=ignore)[0]
-            return evidence.score if measure == "score" else evidence.margin
+            return evidence[measure]
 
         return predicted, scores
 
@@ -547,7 +547,7 @@ def _check_batch_of_inputs(xs: InputSource) -> None:
 
 
 def _support_of(measure: str) -> tuple[float, float]:
-    for known in (PredictionScore, Margin):
+    for known in DEFAULT_MEASURES:
         if measure == known.name:
             return known.support
     raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')

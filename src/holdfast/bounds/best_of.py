@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from holdfast.bounds.method import Method, View
 from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.errors import InvalidArgument
+from holdfast.noise import Noise
 from holdfast.scores import Scores
 from holdfast.validation import Sides
 
@@ -19,9 +20,9 @@ class Highest(RadiusBound):
 
     sides: tuple[RadiusBound, ...]
 
-    def value(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        """At each distance, the largest."""
-        return np.asarray(np.max([side.value(r) for side in self.sides], axis=0), dtype=np.float64)
+    def value(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """At each radius, the largest."""
+        return np.asarray(np.max([side.value(radius) for side in self.sides], axis=0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class BestOf(Method):
     def needs_order(self) -> bool:  # type: ignore[override]
         """Whether any of them does."""
         return any(method.needs_order for method in self.methods)
+
+    @property
+    def requires(self) -> tuple[type[Noise], ...]:  # type: ignore[override]
+        """What any of them requires."""
+        return tuple(kind for method in self.methods for kind in method.requires)
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Each method at its share."""

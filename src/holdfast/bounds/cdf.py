@@ -15,7 +15,7 @@ from holdfast.validation import Sides, check_count
 
 @dataclass(frozen=True)
 class CDF(Method):
-    """``fbar(x') >= a + sum_j (s_j - s_{j-1}) g_r(L_j)`` with ``L_j`` lower bounds on ``P(X >= s_j)``.
+    """``fbar(x') >= a + sum_j (s_j - s_{j-1}) g_R(L_j)`` with ``L_j`` lower bounds on ``P(X >= s_j)``.
 
     Guarantee:
         Holds for every radius at once whenever the band holds at every threshold: with probability at least
@@ -50,7 +50,8 @@ class CDF(Method):
         """One step per threshold."""
         samples = view(scores)
         at = samples if self.thresholds is None else equal_count(samples, self.thresholds)
-        return StepBound.below(at, self.band.lower(at.counts, at.n, alpha, sides), guaranteed=self.guaranteed)
+        survival = self.band.lower(at.counts, at.n, alpha, sides)
+        return StepBound.below(at, survival, noise=scores.noise, guaranteed=self.guaranteed)
 
 
 def equal_count(samples: Exceedances, thresholds: int) -> Exceedances:

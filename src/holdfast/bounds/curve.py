@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.bounds.search import largest_radius
 from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.noise import Noise, sigma_of
 from holdfast.validation import check_radii
 
 Many = Sequence[float] | NDArray[np.float64]
@@ -20,18 +21,23 @@ class Curve:
     """Bounds on ``fbar(x') = E f(x' + delta)`` over all x' within a radius of x.
 
     Guarantee:
-        With probability at least ``1 - alpha``, for **every** radius R and every x' with ``|x' - x| <= R`` at once,
-        ``lower(R) <= fbar(x')``, and ``fbar(x') <= upper(R)`` where the upper side was asked for. If ``guaranteed`` is
+        With probability at least ``1 - alpha``, for **every** radius R and every x' with ``|x' - x| <= R`` at once (in the
+        norm of the noise), ``lower(R) <= fbar(x')``, and ``fbar(x') <= upper(R)`` where the upper side was asked for. If ``guaranteed`` is
         False the curve is a plug-in estimate and promises nothing.
     """
 
-    sigma: float
+    noise: Noise
     alpha: float
     method: str
     guaranteed: bool
     support: tuple[float, float]
     below: RadiusBound
     above: RadiusBound | None
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise, if it is Gaussian."""
+        return sigma_of(self.noise)
 
     @property
     def sides(self) -> str:
@@ -44,7 +50,7 @@ class Curve:
     def lower(self, radius: Many) -> NDArray[np.float64]: ...
     def lower(self, radius: ArrayLike) -> float | NDArray[np.float64]:
         """The certified lower bound at a radius, or at each of an array of radii; rounded down."""
-        return _like(radius, self.below.value(check_radii(radius) / self.sigma))
+        return _like(radius, self.below.value(check_radii(radius)))
 
     @overload
     def upper(self, radius: float) -> float: ...
@@ -53,7 +59,7 @@ class Curve:
     def upper(self, radius: ArrayLike) -> float | NDArray[np.float64]:
         """The certified upper bound at a radius, or at each of an array of radii; rounded up."""
         a, b = self.support
-        return _like(radius, np.minimum(b, (a + b) - self._upper_side().value(check_radii(radius) / self.sigma)))
+        return _like(radius, np.minimum(b, (a + b) - self._upper_side().value(check_radii(radius))))
 
     @overload
     def radius(self, *, at_least: float) -> float: ...
@@ -69,19 +75,19 @@ class Curve:
         """The largest radius with ``lower(radius) >= at_least``, or with ``upper(radius) <= at_most``.
 
         0.0 also when the bound does not hold even at x (``lower(0.0)`` tells), infinity when it holds everywhere.
-        Rounded down, to within 1e-9 sigma; at a positive radius returned the bound still passes. Arrays are welcome.
+        Rounded down, to within 1e-9 of the noise's scale; at a positive radius returned the bound still passes. Arrays are welcome.
         """
         if (at_least is None) == (at_most is None):
             raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
         if at_least is not None:
-            thresholds, steps = _thresholds("at_least", at_least), self.below
+            thresholds, side = _thresholds("at_least", at_least), self.below
         else:
             a, b = self.support
-            thresholds, steps = (a + b) - _thresholds("at_most", at_most), self._upper_side()
+            thresholds, side = (a + b) - _thresholds("at_most", at_most), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
-        found = np.array([largest_radius(steps.value, float(c)) for c in thresholds.ravel()]).reshape(thresholds.shape)
-        return _like(thresholds, self.sigma * found * (1 - 4 * np.finfo(np.float64).eps))
+        found = [largest_radius(side.value, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
+        return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
 
     def _upper_side(self) -> RadiusBound:
         if self.above is None:
@@ -92,7 +98,7 @@ class Curve:
 
     def __repr__(self) -> str:
         kind = "certificate" if self.guaranteed else "estimate, not a certificate"
-        return f"Curve({self.method}, sigma={self.sigma:g}, alpha={self.alpha:g}, sides={self.sides!r}: {kind})"
+        return f"Curve({self.method}, {self.noise}, alpha={self.alpha:g}, sides={self.sides!r}: {kind})"
 
 
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:

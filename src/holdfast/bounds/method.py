@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from holdfast.bounds.curve import Curve
 from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.errors import InvalidArgument
+from holdfast.noise import Noise
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
 
@@ -17,6 +19,9 @@ class Method(ABC):
 
     needs_order = False
     """True if samples must be kept in the order of their arrival."""
+
+    requires: tuple[type[Noise], ...] = ()
+    """Kinds of noise that it holds for; empty if it holds for every noise."""
 
     @property
     @abstractmethod
@@ -32,10 +37,20 @@ class Method(ABC):
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """A lower bound for the score as ``view`` shows it; if both sides are asked for, each within the same ``alpha``."""
 
+    def check_noise(self, noise: Noise) -> None:
+        """Refuse a noise for which the method does not hold, before any work is done."""
+        if not all(isinstance(noise, kind) for kind in self.requires):
+            kinds = " and ".join(dict.fromkeys(kind.kind for kind in self.requires))
+            raise InvalidArgument(
+                f"{self.name} holds for {kinds} noise only, got {noise}; use CDF(band=BerkJones()), which holds for every "
+                f"noise, or Tangent(radius=R) for one radius"
+            )
+
     def curve(self, scores: Scores, alpha: float, sides: Sides) -> Curve:
         """Both sides as asked. The upper side is the lower side of the reflected score."""
+        self.check_noise(scores.noise)
         return Curve(
-            sigma=scores.sigma,
+            noise=scores.noise,
             alpha=alpha,
             method=self.name,
             guaranteed=self.guaranteed,

@@ -15,9 +15,9 @@ from holdfast.validation import Sides
 
 @dataclass(frozen=True)
 class Naive(Method):
-    """``fbar(x') >= a + (b - a) g_r((e - a) / (b - a))`` with e a lower bound on the mean.
+    """``fbar(x') >= a + (b - a) g_R((e - a) / (b - a))`` with e a lower bound on the mean.
 
-    The worst case it guards against takes the value b on a half-space and a on the other.
+    The worst case it guards against takes only the values a and b: under Gaussian noise, b on a half-space.
 
     Guarantee:
         Holds for every radius at once whenever ``e <= E X``: with probability at least ``1 - alpha``.
@@ -47,6 +47,6 @@ class Naive(Method):
         """One step of full height."""
         samples = view(scores)
         a, b = samples.support
-        share = (self.mean.lower(samples, alpha, sides) - a) / (b - a)
+        share = np.clip(np.array([(self.mean.lower(samples, alpha, sides) - a) / (b - a)]), 0.0, 1.0)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
-        return StepBound.below(whole, np.clip(np.array([share]), 0.0, 1.0), guaranteed=self.guaranteed)
+        return StepBound.below(whole, share, noise=scores.noise, guaranteed=self.guaranteed)

@@ -1,4 +1,4 @@
-"""One side of a curve: a lower bound as a function of the distance."""
+"""One side of a curve: a lower bound as a function of the radius."""
 
 from abc import ABC, abstractmethod
 
@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 
 class RadiusBound(ABC):
-    """A lower bound on the expected score of all points within a distance, decreasing in the distance."""
+    """A lower bound on the expected score of all points within a radius, decreasing in the radius."""
 
     @abstractmethod
-    def value(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The bound at distances ``r``, in units of sigma."""
+    def value(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The bound at each radius, in the units of the input."""

@@ -7,23 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRECISION = 1e-9
-"""How far below the exact root a radius may be, in units of sigma."""
+"""How far below the exact root a radius may be, in units of the noise's scale."""
 
-_FARTHEST = 64.0
+_FARTHEST = 2.0**40
+_DOWN = 1 - 4 * float(np.finfo(np.float64).eps)
 
 
-def largest_radius(value: Callable[[NDArray[np.float64]], NDArray[np.float64]], threshold: float) -> float:
-    """The largest r with ``value(r) >= threshold`` for a decreasing ``value``, to within 1e-9 below.
+def largest_radius(
+    value: Callable[[NDArray[np.float64]], NDArray[np.float64]], threshold: float, *, unit: float
+) -> float:
+    """The largest radius with ``value(radius) >= threshold`` for a decreasing ``value``, to within 1e-9 ``unit`` below.
 
-    A positive number returned was itself evaluated and passed, so rounding can only make it smaller. 0.0 if not even
-    r = 0 passes; infinity if r = 64 does, where every probability below ``1 - 1e-15`` has been moved to nothing.
+    A number a few units in the last place above a positive one returned was evaluated and passed, so rounding can only
+    make it smaller. 0.0 if not even 0 passes; infinity if 2^40 units do.
 
     Source:
         Kumar et al. 2020, section 3.2, "Computing the certified radius" (binary search).
     """
 
     def passes(r: float) -> bool:
-        return bool(value(np.array([r]))[0] >= threshold)
+        return bool(value(np.array([unit * r]))[0] >= threshold)
 
     if not passes(0.0):
         return 0.0
@@ -32,10 +35,10 @@ def largest_radius(value: Callable[[NDArray[np.float64]], NDArray[np.float64]], 
     good, bad = 0.0, 1.0
     while passes(bad):
         good, bad = bad, 2 * bad
-    while bad - good > PRECISION:
+    while bad - good > PRECISION * max(1.0, bad / 64):
         middle = (good + bad) / 2
         if passes(middle):
             good = middle
         else:
             bad = middle
-    return good
+    return unit * good * _DOWN

@@ -1,9 +1,11 @@
 """A staircase below a survival function, and what Theorem 2 makes of it.
 
-Theorem 2 bounds the expected score at distance R by ``a + sum_j (s_j - s_{j-1}) g_r(L_j)``: a weighted sum of
-Neyman-Pearson curves, one for each step of a staircase ``L <= p``. Theorem 1 is the same with a single step.
+Theorem 2 bounds the expected score at distance R by ``a + sum_j (s_j - s_{j-1}) g_R(L_j)``: a weighted sum of
+Neyman-Pearson curves, one for each step of a staircase ``L <= p``. Theorem 1 is the same with a single step. Of the noise,
+only ``g_R`` enters (:meth:`holdfast.noise.Noise.least_probability`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from holdfast.bounds.neyman_pearson import quantile, shifted
 from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.noise import Noise
 from holdfast.scores import Exceedances
 from holdfast.scores.rounding import SLACK, probability_down
 
@@ -22,22 +24,24 @@ _SPACING = 0.002
 
 @dataclass(frozen=True, eq=False)
 class StepBound(RadiusBound):
-    """``value(r) = a + sum_j weights[j] g_r(p_j)`` with ``z[j] = Phi^-1(p_j)``.
+    """``value(R) = a + sum_j weights[j] g_R(p_j)``, where ``decay(R)`` is all ``g_R(p_j)`` at once.
 
     Guarantee:
         If each ``p_j`` is at most the probability that the score reaches the upper end of the j-th interval, then
-        ``value(R / sigma)`` is at most the expected score at every point within distance R.
+        ``value(R)`` is at most the expected score at every point within radius R, in the norm of the noise.
     Source:
         Kumar et al. 2020, Theorem 2 (many steps) and Theorem 1 (one step).
     """
 
     support: tuple[float, float]
     weights: NDArray[np.float64]
-    z: NDArray[np.float64]
+    decay: Callable[[float], NDArray[np.float64]]
     slack: float
 
     @classmethod
-    def below(cls, at: Exceedances, probabilities: NDArray[np.float64], *, guaranteed: bool) -> "StepBound":
+    def below(
+        cls, at: Exceedances, probabilities: NDArray[np.float64], *, noise: Noise, guaranteed: bool
+    ) -> "StepBound":
         """The staircase through ``probabilities`` at the thresholds of ``at``; it descends as thresholds rise."""
         weights, p = at.widths, probabilities
         rises = (weights > 0) & (p > 0)
@@ -45,22 +49,22 @@ class StepBound(RadiusBound):
         if p.size > _EXACT_UP_TO:
             weights, p = _merge(weights, p)
         slack = SLACK * (at.support[1] - at.support[0]) if guaranteed else 0.0
-        return cls(at.support, weights, quantile(p), slack)
+        return cls(at.support, weights, noise.decay(p), slack)
 
-    def value(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The bound at distances ``r``, in units of sigma; never below a."""
+    def value(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The bound at each radius; never below a."""
         a, _ = self.support
-        total = np.array([np.dot(shifted(self.z, each), self.weights) for each in r.ravel()], dtype=np.float64)
-        return np.maximum(a, a + total.reshape(r.shape) - self.slack)
+        total = np.array([np.dot(self.decay(float(each)), self.weights) for each in radius.ravel()], dtype=np.float64)
+        return np.maximum(a, a + total.reshape(radius.shape) - self.slack)
 
 
 def _merge(weights: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Merge neighbouring steps of nearly equal probability into their average.
 
     Guarantee:
-        ``g_r`` is convex, so ``sum w_i g_r(p_i) >= (sum w_i) g_r(average p)``: the merged sum is never above the original
-        one. (Upper bounds are lower bounds of the reflected score, so the same serves them.) StepBound within 0.002 in
-        ``Phi^-1`` differ from their average to second order only: the loss at r = 3 is below 1e-5 of the bound.
+        ``g_R`` is convex, so ``sum w_i g_R(p_i) >= (sum w_i) g_R(average p)``: the merged sum is never above the original
+        one. (Upper bounds are lower bounds of the reflected score, so the same serves them.) Under Gaussian noise, steps
+        within 0.002 in ``Phi^-1`` differ from their average to second order only: the loss at 3 sigma is below 1e-5.
     """
     ascending_p, ascending_w = p[::-1], weights[::-1]
     certain = int(np.searchsorted(ascending_p, 1.0))

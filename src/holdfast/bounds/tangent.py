@@ -1,16 +1,18 @@
 """Tangent certificates: the CDF bound from means instead of a band.
 
-``g_r`` is convex, so for any function q fixed before the samples are seen, ``g_r(p) >= g_r(q) + g_r'(q) (p - q)``, and with
-``psi(t) = Integral_a^t g_r'(q(s)) ds``::
+``g_R`` is convex, so for any function q fixed before the samples are seen, ``g_R(p) >= g_R(q) + g_R'(q) (p - q)``, and with
+``psi(t) = Integral_a^t g_R'(q(s)) ds``::
 
-    T(r) = a + Integral g_r(p(s)) ds  >=  a + Integral [g_r(q) - g_r'(q) q] ds + E psi(X)
+    T(R) = a + Integral g_R(p(s)) ds  >=  a + Integral [g_R(q) - g_R'(q) q] ds + E psi(X)
+
+Of the noise, only ``g_R`` and its slope ``g_R'`` enter, so this holds for every noise.
 
 The last term is the mean of one bounded variable, for which betting is nearly optimal. A band must hold for every
 threshold at once; a tangent must hold for one number, and what q misses enters to second order only.
 
 No sample is wasted on guessing q: samples are taken in blocks, each as long as all before it, and q is guessed anew
 for every block from the blocks before. The gambler carries her wealth from block to block. Under the hypothesis
-``T(r) <= theta`` the mean of each block's psi is at most theta less its constant, whatever came before, so her wealth is a
+``T(R) <= theta`` the mean of each block's psi is at most theta less its constant, whatever came before, so her wealth is a
 supermartingale and reaches 1/alpha with probability at most alpha.
 """
 
@@ -20,16 +22,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from holdfast.bands.ranks import spread_ranks
+from holdfast.noise import Noise
 from holdfast.scores import Exceedances
 
 _GROWTH = 0.03
-STEEPEST = np.array([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5])
+_STEEPEST = np.asarray(ndtr([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5]), dtype=np.float64)
+"""The probabilities beyond which a guess is lowered: slopes grow with the probability, without limit for some noises."""
 _BOLDEST = 0.9
 FARTHEST = 30.0
-"""In units of sigma: beyond it every tangent is flat to the last digit, and nothing is certified."""
+"""In units of the noise's scale: nothing is certified beyond it. Tangents of Gaussian noise are flat there, to the last digit."""
 _LEAST_VARIANCE = 1e-9
 
 
@@ -81,7 +85,7 @@ def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class BettingRound:
-    """What the gambler holds against ``T(r) <= theta`` in one block: ``prod (1 + bet (y - (theta - constant)))``."""
+    """What the gambler holds against ``T(R) <= theta`` in one block: ``prod (1 + bet (y - (theta - constant)))``."""
 
     constant: float
     y: NDArray[np.float64]
@@ -92,7 +96,7 @@ class BettingRound:
 
     @property
     def estimate(self) -> float:
-        """Where the block's own average would put ``T(r)``."""
+        """Where the block's own average would put ``T(R)``."""
         return self.constant + float(np.sum(self.counts * self.y) / self.counts.sum())
 
     def log_wealth(self, theta: float) -> float:
@@ -122,8 +126,8 @@ def rounds(blocks: Sequence[Exceedances]) -> list[Round]:
 class TangentFamily:
     """The tangents at a guess, one for each cap on their slopes (q is lowered where it would be steeper).
 
-    For each: the constant ``Integral [g_r(q) - g_r'(q) q] ds``, psi at the edges, and the mean and variance that the guess
-    expects of ``psi(X)``.
+    For each: the constant ``Integral [g_R(q) - g_R'(q) q] ds``, psi at the edges, and the mean and variance that the guess
+    expects of ``psi(X)``. Flat ones are left out, since nothing can be won with them; none may be left.
     """
 
     edges: NDArray[np.float64]
@@ -134,17 +138,21 @@ class TangentFamily:
     variances: NDArray[np.float64]
 
     @classmethod
-    def at(cls, guess: Pilot, r: float) -> "TangentFamily":
-        """The tangents at distance r."""
-        widths, capped = np.diff(guess.edges), np.minimum(ndtri(guess.q), STEEPEST[:, None])
+    def at(cls, guess: Pilot, noise: Noise, radius: float) -> "TangentFamily":
+        """The tangents at a radius."""
+        widths, q = np.diff(guess.edges), np.minimum(guess.q, _STEEPEST[:, None])
         mass = -np.diff(guess.q, prepend=1.0, append=0.0)
-        slopes = np.exp(r * capped - r**2 / 2)
-        constants = np.sum(widths * (ndtr(capped - r) - slopes * ndtr(capped)), axis=1)
-        psis = np.concatenate((np.zeros((len(STEEPEST), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
+        slopes = noise.slope(q, radius)
+        constants = np.sum(widths * (noise.least_probability(q, radius) - slopes * q), axis=1)
+        psis = np.concatenate((np.zeros((len(q), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
         constants -= 1e-14 * psis[:, -1]  # more than what rounding adds to the constant and to psi together
         means = np.sum(psis * mass, axis=1)
         variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, psis[:, -1] ** 2 * _LEAST_VARIANCE)
-        return cls(guess.edges, slopes, constants, psis, means, variances)
+        rise = variances > 0
+        return cls(guess.edges, slopes[rise], constants[rise], psis[rise], means[rise], variances[rise])
+
+    def __len__(self) -> int:
+        return len(self.constants)
 
     @property
     def most(self) -> NDArray[np.float64]:
@@ -152,7 +160,7 @@ class TangentFamily:
         return self.psis[:, -1]
 
     def foreseen(self, goal: float, n: int) -> NDArray[np.float64]:
-        """The lower bound on ``T(r) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
+        """The lower bound on ``T(R) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
         return self.constants + self.means - np.sqrt(2 * self.variances * goal / n) - self.most * goal / (3 * n)
 
     def play(self, which: int, seen: Summary, stake: float) -> "BettingRound":
@@ -170,26 +178,32 @@ class TangentFamily:
         return BettingRound(float(self.constants[which]), y, seen.counts, bet, most, overstated)
 
 
-def tangent_bound(played: Sequence[Round], support: tuple[float, float], r: float, alpha: float) -> float:
-    """A lower bound on ``T(r)`` from consecutive blocks of samples.
+def tangent_bound(
+    played: Sequence[Round], support: tuple[float, float], noise: Noise, radius: float, alpha: float
+) -> float:
+    """A lower bound on ``T(R)`` from consecutive blocks of samples.
 
     Guarantee:
-        At most ``T(r)`` with probability at least ``1 - alpha``.
+        At most ``T(R)`` with probability at least ``1 - alpha``.
     Requires:
         The blocks are independent samples of the same score.
     Source:
         Convexity of the Neyman-Pearson curve; betting: see :mod:`holdfast.means.betting`.
     """
     a, _ = support
-    if r > FARTHEST:
+    if radius > FARTHEST * noise.scale:
         return a
     goal = math.log(1 / alpha)
     n = sum(int(each.seen.counts.sum()) for each in played)
     wagers = []
     for each in played:
-        tangents = TangentFamily.at(each.guess, r)
+        tangents = TangentFamily.at(each.guess, noise, radius)
+        if len(tangents) == 0:
+            continue
         best = int(np.argmax(tangents.foreseen(goal, n)))
         wagers.append(tangents.play(best, each.seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
+    if not wagers:
+        return a
     needed = goal * (1 + 1e-12) + 1e-9
     # No block may be ruined by a sample at the bottom, and Newton's steps must start above the root: wealth falls as
     # theta rises and its logarithm is concave, so from there they come down on it.

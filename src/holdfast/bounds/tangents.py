@@ -1,4 +1,4 @@
-"""The two uses of tangents: a whole curve, and one distance."""
+"""The two uses of tangents: a whole curve, and one radius."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from holdfast.bounds.method import Method, View
 from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.bounds.tangent import rounds, tangent_bound
 from holdfast.errors import InvalidArgument
+from holdfast.noise import Gaussian
 from holdfast.scores import Scores
 from holdfast.validation import Sides, check_number, check_radius, per_side
 
@@ -25,13 +26,15 @@ class Tangents(Method):
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
         Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first ``pilot`` share only serves to
-        guess, every later block is played with a guess from all before it.
+        guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
+        rests on its curvature.
     Source:
         Not in the paper; see docs/mathematics.md. Between the knots: :mod:`holdfast.bounds.knots`.
     """
 
     pilot: float = 0.02
     needs_order = True
+    requires = (Gaussian,)
 
     def __post_init__(self) -> None:
         _check_pilot(self.pilot)
@@ -57,7 +60,7 @@ class Tangent(Method):
 
     Guarantee:
         With probability at least ``1 - alpha``, at ``radius``; hence at every smaller one (the bound is the same there) and,
-        less tightly, at every larger one (Theorem 1 takes over).
+        less tightly, at every larger one (Theorem 1 takes over). For every noise.
     Requires:
         Independent samples in arrival order; a radius chosen without looking at them. The best of several radii tried on
         one sample spends alpha once for each.
@@ -85,7 +88,7 @@ class Tangent(Method):
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
-        knot = np.array([self.radius / scores.sigma])
+        knot = np.array([self.radius / scores.noise.scale])
         return _through(knot, scores, view, self.pilot, per_side(alpha, sides))
 
 
@@ -100,12 +103,12 @@ def _check_pilot(pilot: float) -> None:
 
 def _through(knots: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> Knots:
     """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
+    noise, support = scores.noise, scores.support
     if scores.n < 2:
-        return Knots(scores.support, knots, np.full(len(knots), scores.support[0]))
+        return Knots(noise, support, knots, np.full(len(knots), support[0]))
     played = rounds([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
-    return Knots(
-        scores.support, knots, np.array([tangent_bound(played, scores.support, float(r), alpha) for r in knots])
-    )
+    values = [tangent_bound(played, support, noise, noise.scale * float(r), alpha) for r in knots]
+    return Knots(noise, support, knots, np.array(values))
 
 
 def _sizes(pilot: float, n: int) -> list[int]:

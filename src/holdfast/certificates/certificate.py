@@ -1,49 +1,28 @@
 """A certificate: the value users hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.named import method_named
-from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.describe import abstention_reason, describe, format_confidence
+from holdfast.certificates.evidence import CLAIMS, Evidence, check_claims, claimable
 from holdfast.certificates.label import LabelCertificate
+from holdfast.certificates.provenance import Provenance
 from holdfast.errors import InvalidArgument, NotClaimed
-from holdfast.plotting import draw_curves, house_style
-from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise, sigma_of
+from holdfast.plotting import draw_curves, house_style, radius_label
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CLAIMS = ("label", "score", "margin")
+__all__ = ["CLAIMS", "Certificate", "Provenance", "check_claims", "claimable", "format_confidence"]
+
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where the noisy copies came from; with the same seed, index and model they can be drawn again."""
-
-    seed: int
-    index: int
-    noise: str
-    model: str
-    device: str
-    precision: str
-    version: str
-    seconds: float = field(compare=False)
-    compiled: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
-        return {**vars(self), "seed": f"{self.seed:#x}"}
-
-    @classmethod
-    def from_dict(cls, d: dict[str, Any]) -> "Provenance":
-        """The inverse of :meth:`to_dict`."""
-        return cls(**{**d, "seed": int(d["seed"], 16)})
 
 
 @dataclass(frozen=True)
@@ -58,7 +37,7 @@ class Certificate:
     Attributes:
         predicted: the class with the largest average score over the n0 selection copies; every bound is about it.
         alpha: total failure probability.
-        claims: what alpha was spent on: any of "label", "score" and "margin".
+        claims: what alpha was spent on: "label", and names of measures that are in the evidence.
         evidence: counts from the n estimation copies, from which every bound is computed.
         share: the part of alpha that may be spent on these n copies. It is less than one where more looks at the same
             copies were planned, after other numbers of them: then alpha is the failure probability of all looks together.
@@ -75,7 +54,8 @@ class Certificate:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "claims", check_claims(self.claims))
+        object.__setattr__(self, "claims", check_claims(self.claims, claimable(self.evidence.measures)))
+        self.method.check_noise(self.noise)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)
         check_count("predicted", self.predicted, at_least=0)
@@ -88,7 +68,7 @@ class Certificate:
     def __repr__(self) -> str:
         state = "abstained" if self.abstained else "certified"
         claims = ", ".join(self.claims)
-        return f"Certificate(class {self.predicted}, {state}; {claims}; n={self.n}, sigma={self.sigma:g}, alpha={self.alpha:g})"
+        return f"Certificate(class {self.predicted}, {state}; {claims}; n={self.n}, {self.noise}, alpha={self.alpha:g})"
 
     @property
     def n(self) -> int:
@@ -96,9 +76,14 @@ class Certificate:
         return self.evidence.n
 
     @property
+    def noise(self) -> Noise:
+        """What the noisy copies were made with; radii are in its norm."""
+        return self.evidence.noise
+
+    @property
     def sigma(self) -> float:
-        """Standard deviation of the noise, in the units of the input."""
-        return self.evidence.sigma
+        """Standard deviation of the noise in the units of the input, if it is Gaussian."""
+        return sigma_of(self.noise)
 
     @property
     def seed(self) -> int:
@@ -110,28 +95,44 @@ class Certificate:
         """What each claim may spend: an equal part of what this look may."""
         return self.alpha * self.share / len(self.claims)
 
-    @cached_property
-    def score(self) -> Curve:
-        """Bounds on the predicted class's average prediction score, in (0, 1)."""
-        self._claimed("score")
-        return bound(self.evidence.score, alpha=self.alpha_per_claim, method=self.method, sides=self.sides)
+    @property
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """The measures that are claimed."""
+        return tuple(info for info in self.evidence.measures if info.name in self.claims)
+
+    def curve(self, name: str) -> Curve:
+        """Bounds on the average of one measure, as a function of the radius."""
+        self._claimed(name)
+        if name not in self._known_curves:
+            self._known_curves[name] = bound(
+                self.evidence[name], alpha=self.alpha_per_claim, method=self.method, sides=self.sides
+            )
+        return self._known_curves[name]
 
     @cached_property
-    def margin(self) -> Curve:
-        """Bounds on the average margin over the best other class, in (-1, 1)."""
-        self._claimed("margin")
-        return bound(self.evidence.margin, alpha=self.alpha_per_claim, method=self.method, sides=self.sides)
+    def _known_curves(self) -> dict[str, Curve]:
+        return {}
 
     @property
     def curves(self) -> dict[str, Curve]:
         """The claimed curves by name."""
-        return {name: getattr(self, name) for name in self.claims if name != "label"}
+        return {info.name: self.curve(info.name) for info in self.measures}
+
+    @property
+    def score(self) -> Curve:
+        """Bounds on the predicted class's average prediction score, in (0, 1)."""
+        return self.curve("score")
+
+    @property
+    def margin(self) -> Curve:
+        """Bounds on the average margin over the best other class, in (-1, 1)."""
+        return self.curve("margin")
 
     @property
     def label(self) -> LabelCertificate:
         """The vote's certificate."""
         self._claimed("label")
-        return LabelCertificate(self.evidence.votes, self.n, self.sigma, self.alpha_per_claim)
+        return LabelCertificate(self.evidence.votes, self.n, alpha=self.alpha_per_claim, noise=self.noise)
 
     @property
     def label_radius(self) -> float:
@@ -144,58 +145,23 @@ class Certificate:
 
         The bounds stay what they are: a certificate of low confidence is still a certificate.
         """
-        label = "label" in self.claims and self.label.certified
-        sure = self.method.guaranteed
-        score = sure and "score" in self.claims and self.score.lower(0.0) > 0.5
-        margin = sure and "margin" in self.claims and self.margin.lower(0.0) > 0.0
-        return not (label or score or margin)
+        by_votes = "label" in self.claims and self.label.certified
+        return not (by_votes or any(self._wins(info) for info in self.measures))
+
+    def _wins(self, measure: MeasureInfo) -> bool:
+        """Whether the average of a measure is certified, at x itself, to make the class the prediction."""
+        if measure.winning is None or not self.method.guaranteed:
+            return False
+        return self.curve(measure.name).lower(0.0) > measure.winning
 
     @property
     def reason(self) -> str:
         """Why the certificate abstains; empty if it does not."""
-        if not self.abstained:
-            return ""
-        short = []
-        if "label" in self.claims:
-            short.append(
-                f"its share of votes is only certified above {floor_decimals(self.label.probability, 3)} (needs 0.5)"
-            )
-        if "score" in self.claims:
-            short.append(f"its average score only above {floor_decimals(self.score.lower(0.0), 3)} (needs 0.5)")
-        if "margin" in self.claims:
-            short.append(f"its average margin only above {floor_decimals(self.margin.lower(0.0), 3)} (needs 0)")
-        return (
-            f"no claim certifies class {self.predicted} as the winner at the input itself: {'; '.join(short)}. "
-            f"More noisy copies than {self.n:,} help if it is close"
-        )
+        return abstention_reason(self) if self.abstained else ""
 
     def describe(self, name: str | None = None) -> str:
-        """The certificate in plain words; every number is rounded to the safe side."""
-        who = f"class {self.predicted}" if name is None else f"class {self.predicted} ({name})"
-        radius = self.sigma
-        said = []
-        for name, curve in self.curves.items():
-            said.append(f"the average {name} stays at least {floor_decimals(curve.lower(radius), 3)}")
-            if self.sides == "both":
-                said[-1] += f" and at most {ceil_decimals(curve.upper(radius), 3)}"
-        sentence = f"{who[0].upper()}{who[1:]}: "
-        if said:
-            sentence += f"for every perturbation up to radius {format_number(radius)}, {' and '.join(said)}"
-        if "label" in self.claims:
-            sentence += "; " if said else ""
-            if self.label.certified:
-                sentence += f"its label cannot change within radius {floor_decimals(self.label_radius, 3)}"
-            else:
-                sentence += "its label is not certified"
-        sentence += "."
-        if self.abstained:
-            sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
-        made = f"n = {self.n:,} noisy copies, sigma = {format_number(self.sigma)}, {self.method.name}"
-        if self.share < 1:
-            made += ", one of several planned looks, all of them covered"
-        if not self.method.guaranteed:
-            return f"{sentence} These are estimates, NOT a certificate ({made})."
-        return f"{sentence} All of it holds with probability at least {format_confidence(self.alpha)} ({made})."
+        """The certificate in plain words; ``name`` is that of the class."""
+        return describe(self, name)
 
     def __str__(self) -> str:
         return self.describe()
@@ -223,13 +189,14 @@ class Certificate:
         )
 
     def plot(self, axes: "Axes | None" = None, *, up_to: float | None = None) -> "Axes":
-        """Draw the certified curves against the radius (up to four sigma unless told otherwise)."""
+        """Draw the certified curves against the radius (up to four times the noise's scale unless told otherwise)."""
         from matplotlib import pyplot
 
         with house_style():
             if axes is None:
                 _, axes = pyplot.subplots(figsize=(5.6, 3.6))
-            draw_curves(axes, self.curves, up_to=4 * self.sigma if up_to is None else up_to)
+            draw_curves(axes, self.curves, up_to=4 * self.noise.scale if up_to is None else up_to)
+            axes.set_xlabel(radius_label(self.noise))
             if "label" in self.claims and self.label_radius > 0:
                 axes.axvline(self.label_radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius")
             axes.set_title(f"class {self.predicted}, alpha = {self.alpha:g}, n = {self.n:,}", fontsize=10)
@@ -286,7 +253,7 @@ class Certificate:
             )
 
     def _summary(self) -> dict[str, Any]:
-        radii = [0.0, self.sigma, 2 * self.sigma, 3 * self.sigma]
+        radii = [0.0, *(k * self.noise.scale for k in (1, 2, 3))]
         summary: dict[str, Any] = {"radii": radii}
         for name, curve in self.curves.items():
             summary[f"{name}_lower"] = [curve.lower(radius) for radius in radii]
@@ -295,18 +262,3 @@ class Certificate:
         if "label" in self.claims:
             summary["label_radius"] = self.label_radius
         return summary
-
-
-def format_confidence(alpha: float) -> str:
-    """``1 - alpha``, exactly."""
-    if alpha < 1e-12:
-        return f"1 - {alpha!r}"
-    return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
-
-
-def check_claims(claims: Sequence[str]) -> tuple[str, ...]:
-    """Return the claims in their usual order if they are known, different and at least one."""
-    wanted = (claims,) if isinstance(claims, str) else tuple(claims)
-    if not wanted or len(set(wanted)) != len(wanted) or not set(wanted) <= set(CLAIMS):
-        raise InvalidArgument(f"claims must be one or more of {', '.join(CLAIMS)}, each once, got {claims!r}")
-    return tuple(claim for claim in CLAIMS if claim in wanted)

@@ -11,6 +11,7 @@ from holdfast.bounds import Curves, Method, bound_many
 from holdfast.bounds.search import largest_radius
 from holdfast.certificates.certificate import Provenance
 from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_alpha, check_radii
 
@@ -27,6 +28,11 @@ class ClassCounts:
     n: int
     scores: tuple[ScoreHistogram, ...]
     gaps: tuple[ScoreHistogram, ...]
+
+    @property
+    def noise(self) -> Noise:
+        """The noise that the copies were made with."""
+        return self.scores[0].noise
 
     def __add__(self, other: "ClassCounts") -> "ClassCounts":
         return ClassCounts(
@@ -60,6 +66,7 @@ class ClassCertificate:
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
         check_class_question(self.claims, self.method)
+        self.method.check_noise(self.counts.noise)
 
     @property
     def classes(self) -> int:
@@ -104,11 +111,11 @@ class ClassCertificate:
     def winner_radius(self) -> float:
         """The radius within which no other class can overtake the predicted one in average score; 0.0 if none is certified."""
 
-        def smallest_lead(r: NDArray[np.float64]) -> NDArray[np.float64]:
-            leads = np.array([curve.below.value(r) for curve in self._gaps.curves])
+        def smallest_lead(radius: NDArray[np.float64]) -> NDArray[np.float64]:
+            leads = np.array([curve.below.value(radius) for curve in self._gaps.curves])
             return np.asarray(leads.min(axis=0), dtype=np.float64)
 
-        return self.counts.scores[0].sigma * largest_radius(smallest_lead, 1e-12) * (1 - 1e-15)
+        return largest_radius(smallest_lead, 1e-12, unit=self.counts.noise.scale)
 
     def _claimed(self, claim: str) -> None:
         if claim not in self.claims:

@@ -3,7 +3,7 @@
 Selection and estimation are different types, so that the copies a class was chosen from cannot end up in its bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -22,6 +22,9 @@ SCORE_UNIT = 2**40
 
 MOST_SELECTION = 2**22
 """More selection copies than this could overflow the sums."""
+
+CLAIMS = ("label", *(measure.name for measure in DEFAULT_MEASURES))
+"""What is claimed unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +82,7 @@ class Evidence:
             raise InvalidArgument("evidence must come from one noise, got histograms of several")
         for info, histogram in self.histograms.items():
             if histogram.support != info.support:
-                raise InvalidArgument(
-                    f"the {info.name} must have the support {info.support}, got {histogram.support}"
-                )
+                raise InvalidArgument(f"the {info.name} must have the support {info.support}, got {histogram.support}")
 
     @property
     def measures(self) -> tuple[MeasureInfo, ...]:
@@ -94,7 +95,9 @@ class Evidence:
             if info.name == name:
                 return info
         known = ", ".join(info.name for info in self.histograms)
-        raise NotClaimed(f"{name!r} was not counted on these noisy copies, only {known}; sample again with that measure")
+        raise NotClaimed(
+            f"{name!r} was not counted on these noisy copies, only {known}; sample again with that measure"
+        )
 
     def __getitem__(self, name: str) -> ScoreHistogram:
         return self.histograms[self.measure(name)]
@@ -105,6 +108,11 @@ class Evidence:
         return next(iter(self.histograms.values())).noise
 
     def __add__(self, other: "Evidence") -> "Evidence":
+        if set(self.measures) != set(other.measures):
+            raise InvalidArgument(
+                f"evidence merges only with that of the same measures, got {', '.join(info.name for info in self.measures)} and "
+                f"{', '.join(info.name for info in other.measures)}; count the same measures on all copies"
+            )
         merged = {info: histogram + other.histograms[info] for info, histogram in self.histograms.items()}
         return Evidence(self.n + other.n, self.votes + other.votes, merged)
 
@@ -138,3 +146,16 @@ def stored_measures(described: list[dict[str, Any]] | None) -> tuple[MeasureInfo
     if described is None:
         return tuple(measure.info for measure in DEFAULT_MEASURES)
     return tuple(MeasureInfo.from_dict(each) for each in described)
+
+
+def claimable(measures: Iterable[MeasureInfo]) -> tuple[str, ...]:
+    """What may be claimed of copies on which these measures were counted, in the usual order."""
+    return ("label", *(info.name for info in measures))
+
+
+def check_claims(claims: Sequence[str], known: Sequence[str] = CLAIMS) -> tuple[str, ...]:
+    """Return the claims in the order of ``known``, if they are among them, different and at least one."""
+    wanted = (claims,) if isinstance(claims, str) else tuple(claims)
+    if not wanted or len(set(wanted)) != len(wanted) or not set(wanted) <= set(known):
+        raise InvalidArgument(f"claims must be one or more of {', '.join(known)}, each once, got {claims!r}")
+    return tuple(claim for claim in known if claim in wanted)

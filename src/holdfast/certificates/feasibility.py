@@ -1,24 +1,36 @@
 """How many samples could certify anything at all: said before sampling, not after."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from holdfast.bounds import Method, bound
-from holdfast.certificates.label import clopper_pearson_lower
+from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
 from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
 _MOST = 2**40
+_DEFAULT = tuple(measure.info for measure in DEFAULT_MEASURES)
 
 
-def check_feasible(n: int, *, alpha: float, claims: Sequence[str], sides: Sides, method: Method) -> None:
+def check_feasible(
+    n: int,
+    *,
+    alpha: float,
+    claims: Sequence[str],
+    sides: Sides,
+    method: Method,
+    measures: Sequence[MeasureInfo] = _DEFAULT,
+) -> None:
     """Refuse an n with which some claim could not certify its class even if every copy agreed completely."""
     share = alpha / len(claims)
-    needed = {claim: smallest_n(claim, share, sides, method) for claim in claims}
+    needed = {info.name: smallest_n(info, share, sides, method) for info in measures if info.name in claims}
+    if "label" in claims:
+        needed["label"] = smallest_n_for_label(share)
     most = max(needed.values())
     if n < most:
         short = [claim for claim in claims if n < needed[claim]]
@@ -29,26 +41,42 @@ def check_feasible(n: int, *, alpha: float, claims: Sequence[str], sides: Sides,
         )
 
 
-def smallest_n(claim: str, alpha: float, sides: Sides, method: Method) -> int:
-    """The smallest n for which full agreement certifies the class at the input itself."""
+def smallest_n_for_label(alpha: float) -> int:
+    """The smallest n for which a unanimous vote certifies the label at the input itself."""
+    return _first(lambda n: clopper_pearson_lower(n, n, alpha) > 0.5, "label", alpha)
+
+
+def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
+    """The smallest n for which scores at the top of their support certify the class at the input itself.
+
+    The noise plays no role there. A measure that no average of makes the class the prediction asks for nothing.
+    """
     try:
         hash(method)
     except TypeError:  # somebody's own method, which may change
-        return _search(claim, alpha, sides, method)
-    return _remembered(claim, alpha, sides, method)
+        return _search(measure, alpha, sides, method)
+    return _remembered(measure, alpha, sides, method)
 
 
-def _search(claim: str, alpha: float, sides: Sides, method: Method) -> int:
+def _search(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
+    if measure.winning is None:
+        return 1
+    winning, support = measure.winning, measure.support
+
     def enough(n: int) -> bool:
-        if claim == "label":
-            return clopper_pearson_lower(n, n, alpha) > 0.5
-        return bound(ScoreSamples(np.ones(n), sigma=1.0), alpha=alpha, method=method, sides=sides).lower(0.0) > 0.5
+        agreed = ScoreSamples(np.full(n, support[1]), support=support, sigma=1.0)
+        return bound(agreed, alpha=alpha, method=method, sides=sides).lower(0.0) > winning
 
+    return _first(enough, f"{measure.name} with {method.name}", alpha)
+
+
+def _first(enough: Callable[[int], bool], what: str, alpha: float) -> int:
+    """The smallest n that is enough, given that more are enough too."""
     high = 1
     while not enough(high):
         high *= 2
         if high > _MOST:
-            raise InvalidArgument(f"no number of samples certifies the {claim} at alpha = {alpha:g} with {method.name}")
+            raise InvalidArgument(f"no number of samples certifies the {what} at alpha = {alpha:g}")
     low = high // 2
     while high - low > 1:
         middle = math.ceil((low + high) / 2)

@@ -1,34 +1,43 @@
 """Cohen et al.'s label certificate, from the votes that come free with the scores."""
 
-import math
 from dataclasses import dataclass
 
-from scipy.special import betaincinv, ndtri
-
+from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
+from holdfast.noise import Noise, as_noise, sigma_of
 from holdfast.scores.rounding import SLACK
-from holdfast.validation import SMALLEST_SHARE, check_alpha, check_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class LabelCertificate:
-    """``votes`` of ``n`` noisy copies went to the predicted class.
+    """``votes`` of ``n`` noisy copies went to the predicted class; ``sigma=s`` is short for ``noise=Gaussian(s)``.
 
     Guarantee:
         With probability at least ``1 - alpha``, the class keeps more than half of the votes at every x' with
-        ``|x' - x| < radius``; 0.0 if that is not certified even at x.
+        ``|x' - x| < radius``, in the norm of the noise; 0.0 if that is not certified even at x.
     Source:
         Cohen, Rosenfeld & Kolter 2019, Theorem 1 with ``p_B = 1 - p_A``; Clopper & Pearson 1934 for ``p_A``.
     """
 
     votes: int
     n: int
-    sigma: float
+    noise: Noise
     alpha: float
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.votes <= self.n:
-            raise InvalidArgument(f"votes must be between 0 and n = {self.n}, got {self.votes}")
+    def __init__(
+        self, votes: int, n: int, sigma: float | None = None, alpha: float = 1e-3, *, noise: Noise | None = None
+    ) -> None:
+        if not 0 <= votes <= n:
+            raise InvalidArgument(f"votes must be between 0 and n = {n}, got {votes}")
+        object.__setattr__(self, "votes", votes)
+        object.__setattr__(self, "n", n)
+        object.__setattr__(self, "noise", as_noise(noise, sigma))
+        object.__setattr__(self, "alpha", alpha)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise, if it is Gaussian."""
+        return sigma_of(self.noise)
 
     @property
     def probability(self) -> float:
@@ -42,18 +51,5 @@ class LabelCertificate:
 
     @property
     def radius(self) -> float:
-        """``sigma Phi^-1(p_A)``, rounded down."""
-        if not self.certified:
-            return 0.0
-        return max(0.0, self.sigma * float(ndtri(self.probability)) * (1 - SLACK))
-
-
-def clopper_pearson_lower(successes: int, n: int, alpha: float) -> float:
-    """A lower bound on a probability from ``successes`` of ``n`` trials, valid with probability at least ``1 - alpha``."""
-    check_alpha(alpha, at_least=SMALLEST_SHARE)
-    check_count("n", n)
-    if successes <= 0:
-        return 0.0
-    if successes >= n:
-        return float(math.exp(math.log(alpha) / n)) * (1 - SLACK)
-    return float(betaincinv(successes, n - successes + 1, alpha)) * (1 - SLACK)
+        """The largest radius at which ``p_A`` cannot fall to 1/2, rounded down: ``sigma Phi^-1(p_A)`` for Gaussian noise."""
+        return self.noise.radius(self.probability, 0.5) * (1 - SLACK) if self.certified else 0.0

@@ -24,5 +24,6 @@ SIGMA: Any = typer.Option(
     None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
 )
 NOISE: Any = typer.Option(
-    None, help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5 (on [-0.5, 0.5]; certifies against l1)."
+    None,
+    help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5 (on [-0.5, 0.5]; certifies against l1).",
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
-from holdfast.validation import check_support
+from holdfast.validation import check_number, check_support
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,6 +43,8 @@ class MeasureInfo:
                 f"a measure's name must be lower-case words joined by '-', and not one of {', '.join(_TAKEN)}; got {self.name!r}"
             )
         object.__setattr__(self, "support", check_support(self.support))
+        if self.winning is not None:
+            object.__setattr__(self, "winning", check_number("winning", self.winning))
         object.__setattr__(self, "thresholds", tuple(float(each) for each in self.thresholds))
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,9 +46,10 @@ class Gaussian(Noise):
         return np.asarray(ndtr(ndtri(p) - np.divide(radius, self.sigma)), dtype=np.float64)
 
     def slope(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
-        """``exp(r z - r^2 / 2)`` with ``z = Phi^-1(p)``."""
+        """``exp(r z - r^2 / 2)`` with ``z = Phi^-1(p)``; one everywhere at r = 0."""
         r = np.divide(radius, self.sigma)
-        return np.asarray(np.exp(r * ndtri(p) - r**2 / 2), dtype=np.float64)
+        z = np.where(r > 0, ndtri(p), 0.0)
+        return np.asarray(np.exp(r * z - r**2 / 2), dtype=np.float64)
 
     def radius(self, p: float, q: float) -> float:
         """``sigma (Phi^-1(p) - Phi^-1(q))``."""
@@ -59,8 +61,11 @@ class Gaussian(Noise):
 
     def decay(self, p: NDArray[np.float64]) -> Callable[[float], NDArray[np.float64]]:
         """The quantiles are computed once."""
-        z = ndtri(p)
-        return lambda radius: np.asarray(ndtr(z - radius / self.sigma), dtype=np.float64)
+        return partial(_shifted, np.asarray(ndtri(p), dtype=np.float64), self.sigma)
+
+
+def _shifted(z: NDArray[np.float64], sigma: float, radius: float) -> NDArray[np.float64]:
+    return np.asarray(ndtr(z - radius / sigma), dtype=np.float64)
 
 
 def as_noise(noise: Noise | None, sigma: float | None) -> Noise:

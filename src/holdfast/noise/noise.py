@@ -1,9 +1,10 @@
 """What a noise is: how little probability an event can keep when the input moves, and how the noise is drawn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,36 +78,47 @@ class Noise(ABC):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> "Noise":
         """The inverse of :meth:`to_dict`, for every kind whose class is defined."""
-        return _kind_named(d.get("kind"))(**{name: value for name, value in d.items() if name != "kind"})
+        if not isinstance(d, Mapping) or not isinstance(d.get("kind"), str):
+            raise InvalidArgument(f"expected a noise written by to_dict(), a dictionary with its kind, got {d!r}")
+        kind = _kind_named(d["kind"])
+        parameters = {name: value for name, value in d.items() if name != "kind"}
+        try:
+            return kind(**parameters)
+        except TypeError as error:
+            raise InvalidArgument(f"{d['kind']} noise does not have these parameters: {parameters!r}") from error
 
 
 def noise_named(text: str) -> Noise:
     """A noise from its kind and its numbers, for the command line: ``gaussian:0.25``, ``uniform:0.5``, ..."""
-    kind, _, rest = text.partition(":")
-    found = _kind_named(kind.strip())
-    expected = [field.name for field in fields(found)]
+    name, _, rest = text.partition(":")
+    kind = _kind_named(name)
+    expected = [field.name for field in fields(kind)]
     try:
         numbers = [float(part) for part in rest.split(",")]
     except ValueError:
         numbers = []
     if len(numbers) != len(expected):
         raise InvalidArgument(
-            f"noise of the kind {kind!r} takes {', '.join(expected)}, as numbers after a colon, such as uniform:0.5; got {text!r}"
+            f"noise must be a kind and its numbers, such as uniform:0.5; {name} takes {', '.join(expected)}, got {text!r}"
         )
-    return found(*numbers)
+    return kind(*numbers)
 
 
-def _kind_named(name: object) -> type[Noise]:
-    kinds = {kind.kind: kind for kind in _subclasses(Noise)}
+def _kind_named(name: str) -> type[Noise]:
+    kinds = _kinds()
     if name not in kinds:
         raise InvalidArgument(
             f"noise of the kind {name!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
             f"Import the module that defines it first"
         )
-    return kinds[str(name)]
+    return kinds[name]
 
 
-def _subclasses(kind: type[Noise]) -> Iterator[type[Noise]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _subclasses(each)
+def _kinds() -> dict[str, type[Noise]]:
+    """Every noise that is defined, by its kind; of two with one kind, the later."""
+    found, waiting = {}, list(Noise.__subclasses__())
+    for each in waiting:
+        waiting += each.__subclasses__()
+        if not isabstract(each):
+            found[each.kind] = each
+    return found

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.certificates.proportions import LEVEL, ShareIntervals, share_intervals
 from holdfast.errors import InvalidArgument
-from holdfast.runs.interval import LEVEL, ShareIntervals, share_intervals
 from holdfast.runs.method_names import LABEL_METHOD, guaranteed
 from holdfast.runs.run import Run
 
@@ -113,7 +113,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
 
 
 def _interval(share: float, n: int) -> list[float]:
-    """Where the population's share is likely to be; see :class:`~holdfast.runs.interval.ShareIntervals`."""
+    """Where the population's share is likely to be; see :class:`~holdfast.certificates.proportions.ShareIntervals`."""
     of, k = _intervals(n), round(share * n)
     return [float(of.lower[k]), float(of.upper[k])]
 

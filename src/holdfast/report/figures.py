@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.proportions import LEVEL
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
 from holdfast.runs.folder import file_stem
-from holdfast.runs.interval import LEVEL
 from holdfast.runs.plot import (
     draw_accuracy,
     frame,
     interval_handle,
     line_styles,
     method_handles,
-    radius_label,
+    radii_label,
     run_handles,
     threshold_handles,
 )
@@ -79,7 +79,9 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             fontsize=8.5,
             handlelength=2.6,
         )
-        panels.ravel()[-1].legend(handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5)
+        panels.ravel()[-1].legend(
+            handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5
+        )
         return figure
 
 
@@ -163,7 +165,7 @@ def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
         longest = max(longest, radii, key=np.max)
         reach = max(reach, draw_accuracy(axes, run, "label", radii=radii, interval=LEVEL, colours=(colour,)))
     frame(axes, runs[0], longest, reach)
-    axes.set_xlabel(radius_label(runs))
+    axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
     axes.legend(handles=run_handles(runs), fontsize=8.5)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificates.certificate import format_confidence
+from holdfast.certificates.describe import format_confidence, in_norm
+from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
 from holdfast.report.packing import Columns
@@ -15,7 +16,6 @@ from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.thumbnails import Sheets
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.interval import LEVEL, share_intervals
 from holdfast.runs.method_names import guaranteed, method_description
 from holdfast.scores import OccupiedCounters
 from holdfast.scores.rounding import format_number
@@ -84,7 +84,10 @@ def _names(runs: Sequence[TabulatedRun]) -> list[str]:
 
 def _intervals(n: int, columns: Columns) -> dict[str, Any]:
     of = share_intervals(n)
-    return {"low": columns.add(floor_units(of.lower)), "high": columns.add(upper_codes(of.upper, (0.0, 1.0)).astype(np.int32))}
+    return {
+        "low": columns.add(floor_units(of.lower)),
+        "high": columns.add(upper_codes(of.upper, (0.0, 1.0)).astype(np.int32)),
+    }
 
 
 def _run(
@@ -103,6 +106,7 @@ def _run(
         "kind": config["kind"],
         "inputs": len(run),
         "noise": None if run.noise is None else run.noise.title,
+        "inNorm": "" if run.noise is None else in_norm(run.noise),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
         "method": config.get("method"),

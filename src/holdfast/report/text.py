@@ -17,15 +17,15 @@ from holdfast.scores.rounding import floor_decimals, format_number
 def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
     """Certified accuracy by radius, one line for each measure, threshold and method; in blocks that fit the width."""
     order = measures_of([run])
-    rows = sorted(
-        accuracy_rows(run, question), key=lambda row: (order.index(row.measure), row.threshold or 0.0)
-    )
+    rows = sorted(accuracy_rows(run, question), key=lambda row: (order.index(row.measure), row.threshold or 0.0))
     radii = question.radii_for(run)
     names = max(len(method_title(row.method)) for row in rows) + max(len(claim_title(row)) for row in rows) + 4
     column = max(5, *(len(format_number(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
-    notes = [f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius ({run.norm})."]
+    notes = [
+        f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius ({run.norm})."
+    ]
     if run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "

@@ -91,7 +91,7 @@ class CertifiedRun(Run):
         stored = self.columns(["n", "votes"])
         pairs, where = np.unique(np.stack((stored["votes"], stored["n"])), axis=1, return_inverse=True)
         share = float(self.config["alpha"]) / len(self.measures)
-        labels = [LabelCertificate(int(votes), int(n), self._noise, share) for votes, n in pairs.T]
+        labels = [LabelCertificate(int(votes), int(n), alpha=share, noise=self._noise) for votes, n in pairs.T]
         radii = np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
         return radii[where.ravel()]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.plotting import PALETTE
-from holdfast.runs.interval import share_intervals
 from holdfast.runs.method_names import LABEL_METHOD, method_description
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
@@ -39,7 +39,7 @@ def draw_accuracy(
 
     ``lines`` gives the styles where panels share them. Between two radii the line has the value of the larger one: no
     point of it claims more than was certified. With ``interval``, the first method's lines have bands of
-    :class:`~holdfast.runs.interval.ShareIntervals` at that level.
+    :class:`~holdfast.certificates.proportions.ShareIntervals` at that level.
     """
     check_distinct(thresholds, methods)
     styles = line_styles(methods) if lines is None else lines
@@ -127,10 +127,10 @@ def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> N
     axes.set_title(plain(f"{short_name(run)}\n{', '.join(part for part in said if part)}"), fontsize=9.5)
     axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
     axes.set_ylim(0.0, 1.0)
-    axes.set_xlabel(radius_label([run]))
+    axes.set_xlabel(radii_label([run]))
 
 
-def radius_label(runs: Sequence[Run]) -> str:
+def radii_label(runs: Sequence[Run]) -> str:
     """What the axis of the radius says: in which norm they are, or in which ones."""
     return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm for run in runs))})"
 

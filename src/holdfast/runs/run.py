@@ -152,7 +152,9 @@ class Run(ABC):
         if measure not in self.measures:
             raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
         if np.size(thresholds) == 0:
-            raise InvalidArgument(f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5]")
+            raise InvalidArgument(
+                f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5]"
+            )
         lower = self.lower(measure, method or self.methods(measure)[0], at)
         above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
         return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)

@@ -52,11 +52,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
             ("label_radius", pa.float64()),
             *((_lower_at_0(name), pa.float64()) for name in names),
             ("bins", pa.int32()),
-            *(
-                column
-                for name in names
-                for column in ((_counters(name), _COUNTERS), (_counts(name), _COUNTS))
-            ),
+            *(column for name in names for column in ((_counters(name), _COUNTERS), (_counts(name), _COUNTS))),
             ("seconds", pa.float64()),
             ("compiled", pa.bool_()),
         ]
@@ -72,7 +68,9 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
     """Entries in the compact form they are stored in."""
     measures = entries[0].certificate.evidence.measures
     if any(entry.certificate.evidence.measures != measures for entry in entries):
-        raise InvalidArgument("a run holds certificates of the same measures, got some of others; make two runs of them")
+        raise InvalidArgument(
+            "a run holds certificates of the same measures, got some of others; make two runs of them"
+        )
     schema = schema_of(measures)
     columns = _columns(entries, measures, schema)
     return pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
@@ -111,7 +109,7 @@ def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterat
     schema = schema_of([measure])
     for group in in_order(folder):
         for row in heapq.merge(*(_rows(path, schema, columns) for path in group), key=lambda row: int(row["index"])):
-            yield OccupiedCounters(row[columns[2]], row[columns[3]], Grid(measure.support, row["bins"]), noise)
+            yield OccupiedCounters(row[columns[2]], row[columns[3]], Grid(measure.support, row["bins"]), noise=noise)
 
 
 def _counters(name: str) -> str:
@@ -126,9 +124,7 @@ def _lower_at_0(name: str) -> str:
     return f"{name}_lower_at_0"
 
 
-def _columns(
-    entries: Sequence[Entry], measures: Sequence[MeasureInfo], schema: pa.Schema
-) -> dict[str, pa.Array]:
+def _columns(entries: Sequence[Entry], measures: Sequence[MeasureInfo], schema: pa.Schema) -> dict[str, pa.Array]:
     certificates = [entry.certificate for entry in entries]
     if any(certificate.share != 1 for certificate in certificates):
         raise InvalidArgument(

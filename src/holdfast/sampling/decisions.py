@@ -63,7 +63,7 @@ def decide_all(
         if playing:
             found = engine.estimate([each.next_span() for each in playing], on_copies=ignore)
             for each, evidence in zip(playing, found, strict=True):
-                each.deciding.update(evidence.score if measure == "score" else evidence.margin)
+                each.deciding.update(evidence[measure])
         elif not open_ones:
             return
         for each in open_ones:

@@ -63,7 +63,7 @@ class LocalEngine(Engine):
         estimating = [Task(each.index, each.x, 0, each.n) for each in window]
         stages = [Stage.SELECTION] * len(window) + [Stage.ESTIMATION] * len(window)
         tally = self._run([*selecting, *estimating], stages, AnswerTally, on_copies)
-        found = list(zip(tally.selections(), tally.evidence(self.noise.sigma), strict=True))
+        found = list(zip(tally.selections(), tally.evidence(self.noise), strict=True))
         seconds = (time.monotonic() - began) / len(window)
         return [Answer(selection, evidence, seconds) for selection, evidence in found]
 
@@ -73,11 +73,11 @@ class LocalEngine(Engine):
 
     def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """One pass for label, score and margin; only counts are kept."""
-        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), EstimationTally, on_copies).evidence(self.noise.sigma)
+        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), EstimationTally, on_copies).evidence(self.noise)
 
     def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
         """One pass for all classes."""
-        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), ClassTally, on_copies).class_counts(self.noise.sigma)
+        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), ClassTally, on_copies).class_counts(self.noise)
 
     @property
     def _kind(self) -> type[Copies]:
@@ -175,7 +175,7 @@ class LocalEngine(Engine):
             chance = torch.Generator(model.device).manual_seed(0)
             noise = torch.randn(self.batch, *copies.shape, device=model.device, generator=chance)
             inputs = torch.stack([task.x for task in copies.tasks[: self.batch]]).to(model.device)
-            rows = inputs[torch.arange(self.batch, device=model.device) % len(inputs)] + self.noise.sigma * noise
+            rows = inputs[torch.arange(self.batch, device=model.device) % len(inputs)] + self.noise.scale * noise
             return rows.to(memory_format=torch.channels_last) if rows.ndim == 4 and rows.is_cuda else rows
 
         model.warm(torch.Size((self.batch, *copies.shape)), draw)

@@ -10,8 +10,9 @@ from torch import Tensor
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import SCORE_UNIT, Evidence, Selection
 from holdfast.errors import ModelError
-from holdfast.measures import Margin, Measure, PredictionScore
+from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models.model import TOLERANCE
+from holdfast.noise import Noise
 from holdfast.sampling.engine import Task
 from holdfast.scores import ScoreHistogram
 from holdfast.scores.grid import Grid
@@ -97,7 +98,7 @@ class EstimationTally(Tally):
         self._tasks = tasks
         self._targets = torch.tensor([*(task.target for task in tasks), 0], device=device)
         self._votes = torch.zeros(len(tasks) + 1, dtype=torch.int64, device=device)
-        self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in (PredictionScore(), Margin())]
+        self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in DEFAULT_MEASURES]
 
     def aim(self, targets: Tensor) -> None:
         """Count for other classes from now on; the last target is that of the slot after the last."""
@@ -114,11 +115,11 @@ class EstimationTally(Tally):
         for mine, theirs in zip(self._counters, other._counters, strict=True):
             mine.counts = mine.counts.cpu() + theirs.counts.cpu()
 
-    def evidence(self, sigma: float) -> list[Evidence]:
+    def evidence(self, noise: Noise) -> list[Evidence]:
         """One result per task."""
-        score, margin = (counters.histograms(sigma) for counters in self._counters)
+        counted = {counters.info: counters.histograms(noise) for counters in self._counters}
         return [
-            Evidence(task.stop - task.start, won, score[slot], margin[slot])
+            Evidence(task.stop - task.start, won, {info: rows[slot] for info, rows in counted.items()})
             for slot, (task, won) in enumerate(zip(self._tasks, self._votes[:-1].cpu().tolist(), strict=True))
         ]
 
@@ -154,9 +155,9 @@ class AnswerTally(Tally):
         """One result per input."""
         return self._selection.selections()
 
-    def evidence(self, sigma: float) -> list[Evidence]:
+    def evidence(self, noise: Noise) -> list[Evidence]:
         """One result per input."""
-        return self._estimation.evidence(sigma)
+        return self._estimation.evidence(noise)
 
 
 class ClassTally(Tally):
@@ -192,15 +193,15 @@ class ClassTally(Tally):
         self._classes = max(self._classes, other._classes)
         self._counts = [mine.cpu() + theirs.cpu() for mine, theirs in zip(self._counts, other._counts, strict=True)]
 
-    def class_counts(self, sigma: float) -> list[ClassCounts]:
+    def class_counts(self, noise: Noise) -> list[ClassCounts]:
         """One result per task."""
         shape = (len(self._tasks) + 1, self._classes, CLASS_BINS + 1)
         scores, gaps = (counts.cpu().numpy().reshape(shape) for counts in self._counts)
         return [
             ClassCounts(
                 task.stop - task.start,
-                tuple(ScoreHistogram(row, support=(0.0, 1.0), sigma=sigma) for row in scores[slot]),
-                tuple(ScoreHistogram(row, support=(-1.0, 1.0), sigma=sigma) for row in gaps[slot]),
+                tuple(ScoreHistogram(row, support=(0.0, 1.0), noise=noise) for row in scores[slot]),
+                tuple(ScoreHistogram(row, support=(-1.0, 1.0), noise=noise) for row in gaps[slot]),
             )
             for slot, task in enumerate(self._tasks)
         ]
@@ -210,7 +211,7 @@ class _Counters:
     """One measure's histograms, one per slot."""
 
     def __init__(self, measure: Measure, slots: int, device: torch.device) -> None:
-        self._measure = measure
+        self._measure, self.info = measure, measure.info
         self._grid = Grid(measure.support)
         self._edges = torch.tensor(self._grid.edges, dtype=torch.float32, device=device)
         self.counts = torch.zeros(slots * self._grid.size, dtype=torch.int64, device=device)
@@ -223,7 +224,7 @@ class _Counters:
         where = slots * self._grid.size + bins
         self.counts.index_add_(0, where, torch.ones_like(where))
 
-    def histograms(self, sigma: float) -> list[ScoreHistogram]:
+    def histograms(self, noise: Noise) -> list[ScoreHistogram]:
         """One histogram per task: the last slot is thrown away."""
         rows = self.counts.cpu().numpy().reshape(-1, self._grid.size)[:-1]
-        return [ScoreHistogram(row, support=self._measure.support, sigma=sigma) for row in rows]
+        return [ScoreHistogram(row, support=self._measure.support, noise=noise) for row in rows]

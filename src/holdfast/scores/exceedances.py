@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.noise import Noise, sigma_of
+
 
 @dataclass(frozen=True, eq=False)
 class Exceedances:
@@ -55,7 +57,12 @@ class Scores(ABC):
     """A sample of one score's values under noise, in a known range."""
 
     support: tuple[float, float]
-    sigma: float
+    noise: Noise
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise, if it is Gaussian."""
+        return sigma_of(self.noise)
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """Counts of scores on a fixed grid: memory does not depend on how many there are, and histograms add."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.noise import Gaussian, Noise, as_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import Grid
-from holdfast.validation import check_count, check_sigma, check_support
+from holdfast.validation import check_count, check_support
 
 MOST_BINS = 2**24
 """A thousand times the usual; more would only fill the memory."""
@@ -24,11 +25,17 @@ class OccupiedCounters(Scores):
     """
 
     def __init__(
-        self, occupied: NDArray[np.integer[Any]], counts: NDArray[np.integer[Any]], grid: Grid, sigma: float
+        self,
+        occupied: NDArray[np.integer[Any]],
+        counts: NDArray[np.integer[Any]],
+        grid: Grid,
+        sigma: float | None = None,
+        *,
+        noise: Noise | None = None,
     ) -> None:
         self.occupied, self.counts = np.asarray(occupied, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         self.grid = grid
-        self.support, self.sigma = grid.support, sigma
+        self.support, self.noise = grid.support, as_noise(noise, sigma)
 
     @property
     def n(self) -> int:
@@ -55,29 +62,36 @@ class OccupiedCounters(Scores):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ScoreHistogram(Scores):
     """How many samples fell on each step of the fixed grid of :mod:`holdfast.scores.grid`.
 
     Memory does not depend on the number of samples, histograms of the same score add, and every bound computed from one
     is a bound for the original scores: samples count as the lower edge of their bin in a lower bound and as the upper
-    edge in an upper bound.
+    edge in an upper bound. ``sigma=s`` is the short form of ``noise=Gaussian(s)``.
     """
 
     counts: NDArray[np.int64]
-    support: tuple[float, float] = field(default=(0.0, 1.0), kw_only=True)
-    sigma: float = field(kw_only=True)
+    support: tuple[float, float]
+    noise: Noise
 
-    def __post_init__(self) -> None:
-        counts = np.array(self.counts, dtype=np.int64, copy=True)
-        if counts.ndim != 1 or counts.size < 3:
-            raise InvalidInput(f"counts must be a one-dimensional array of bins + 1 counters, got shape {counts.shape}")
-        if (counts < 0).any() or counts.sum() == 0:
+    def __init__(
+        self,
+        counts: ArrayLike,
+        *,
+        support: Sequence[float] = (0.0, 1.0),
+        sigma: float | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        dense = np.array(counts, dtype=np.int64, copy=True)
+        if dense.ndim != 1 or dense.size < 3:
+            raise InvalidInput(f"counts must be a one-dimensional array of bins + 1 counters, got shape {dense.shape}")
+        if (dense < 0).any() or dense.sum() == 0:
             raise InvalidInput("counts must be nonnegative and not all zero")
-        counts.flags.writeable = False
-        object.__setattr__(self, "counts", counts)
-        object.__setattr__(self, "support", check_support(self.support))
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+        dense.flags.writeable = False
+        object.__setattr__(self, "counts", dense)
+        object.__setattr__(self, "support", check_support(support))
+        object.__setattr__(self, "noise", as_noise(noise, sigma))
 
     @property
     def n(self) -> int:
@@ -97,7 +111,7 @@ class ScoreHistogram(Scores):
     def compact(self) -> "OccupiedCounters":
         """The same counts without the zeros."""
         k = self.occupied
-        return OccupiedCounters(k, self.counts[k], self.grid, self.sigma)
+        return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise)
 
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
@@ -129,20 +143,20 @@ class ScoreHistogram(Scores):
                 f"a histogram of {fine.bins} bins can be counted on a half, a quarter, an eighth, ... of them, got {bins}"
             )
         starts = np.arange(0, fine.size, factor)
-        return ScoreHistogram(np.add.reduceat(self.counts, starts), support=self.support, sigma=self.sigma)
+        return ScoreHistogram(np.add.reduceat(self.counts, starts), support=self.support, noise=self.noise)
 
     def __add__(self, other: "ScoreHistogram") -> "ScoreHistogram":
-        mine, theirs = (self.support, self.sigma, self.counts.size), (other.support, other.sigma, other.counts.size)
+        mine, theirs = (self.support, self.noise, self.counts.size), (other.support, other.noise, other.counts.size)
         if mine != theirs:
             raise InvalidArgument(
-                f"histograms merge only with equal support, sigma and bins: got {mine} and {theirs}; count them on the same grid"
+                f"histograms merge only with equal support, noise and bins: got {mine} and {theirs}; count them on the same grid"
             )
-        return ScoreHistogram(self.counts + other.counts, support=self.support, sigma=self.sigma)
+        return ScoreHistogram(self.counts + other.counts, support=self.support, noise=self.noise)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScoreHistogram):
             return NotImplemented
-        same = self.support == other.support and self.sigma == other.sigma
+        same = self.support == other.support and self.noise == other.noise
         return same and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
@@ -151,14 +165,15 @@ class ScoreHistogram(Scores):
         """Travels without its zeros."""
         k = self.occupied
         small = k.astype(np.int32), self.counts[k].astype(np.int32 if self.n < 2**31 else np.int64)
-        return _unpacked, (*small, self.counts.size - 1, self.support, self.sigma)
+        return _unpacked, (*small, self.counts.size - 1, self.support, self.noise)
 
     def to_dict(self) -> dict[str, Any]:
-        """The occupied counters, as plain numbers."""
+        """The occupied counters, as plain numbers; ``sigma`` is for readers of 0.1.0, which knew Gaussian noise only."""
         k = self.occupied
         return {
             "support": list(self.support),
-            "sigma": self.sigma,
+            "noise": self.noise.to_dict(),
+            **({"sigma": self.sigma} if isinstance(self.noise, Gaussian) else {}),
             "bins": self.counts.size - 1,
             "occupied": k.tolist(),
             "counts": self.counts[k].tolist(),
@@ -173,11 +188,18 @@ class ScoreHistogram(Scores):
             raise InvalidInput("occupied and counts must be lists of whole numbers, as many of one as of the other")
         if np.unique(where).size != where.size:
             raise InvalidInput("occupied must name each counter once")
-        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), sigma=d["sigma"])
+        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), noise=_stored_noise(d))
 
     @classmethod
     def from_occupied(
-        cls, occupied: ArrayLike, counts: ArrayLike, *, bins: int, support: tuple[float, float], sigma: float
+        cls,
+        occupied: ArrayLike,
+        counts: ArrayLike,
+        *,
+        bins: int,
+        support: tuple[float, float],
+        sigma: float | None = None,
+        noise: Noise | None = None,
     ) -> Self:
         """Rebuild the dense counters from the occupied ones."""
         where = np.asarray(occupied, dtype=np.int64)
@@ -185,10 +207,26 @@ class ScoreHistogram(Scores):
             raise InvalidInput(f"histogram counters must be in 0..{bins}, got {where.min()}..{where.max()}")
         dense = np.zeros(bins + 1, dtype=np.int64)
         dense[where] = np.asarray(counts, dtype=np.int64)
-        return cls(dense, support=support, sigma=sigma)
+        return cls(dense, support=support, sigma=sigma, noise=noise)
+
+
+def _stored_noise(d: dict[str, Any]) -> Noise:
+    """The noise of a stored histogram; those of 0.1.0 have a sigma only."""
+    if "noise" not in d:
+        return Gaussian(d["sigma"])
+    noise = Noise.from_dict(d["noise"])
+    if "sigma" in d and noise != Gaussian(d["sigma"]):
+        raise InvalidInput(f"noise and sigma must agree, got {noise} and sigma = {d['sigma']!r}")
+    return noise
 
 
 def _unpacked(
-    occupied: NDArray[np.int32], counts: NDArray[np.int64], bins: int, support: tuple[float, float], sigma: float
+    occupied: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    bins: int,
+    support: tuple[float, float],
+    noise: Noise | float,
 ) -> ScoreHistogram:
-    return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, sigma=sigma)
+    """Undo ``__reduce__``; that of 0.1.0 had a sigma in place of the noise."""
+    known = noise if isinstance(noise, Noise) else Gaussian(noise)
+    return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, noise=known)

@@ -1,49 +1,45 @@
 """Scores in the order of their arrival."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidInput
+from holdfast.noise import Noise, as_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import DEFAULT_BINS, Grid
 from holdfast.scores.histogram import ScoreHistogram
-from holdfast.validation import check_count, check_sigma, check_support
+from holdfast.validation import check_count, check_support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ScoreSamples(Scores):
     """Score values in arrival order.
 
     Parameters:
         values: one number per noisy copy, all within ``support``.
         support: the range (a, b) the score can take: (0, 1) for a prediction score, (-1, 1) for a margin.
-        sigma: standard deviation of the Gaussian noise the copies were made with.
+        noise: what the copies were made with.
+        sigma: the short form of ``noise=Gaussian(sigma)``.
     """
 
     values: NDArray[np.float64]
-    support: tuple[float, float] = field(default=(0.0, 1.0), kw_only=True)
-    sigma: float = field(kw_only=True)
+    support: tuple[float, float]
+    noise: Noise
 
-    def __post_init__(self) -> None:
-        support = check_support(self.support)
-        values = np.array(self.values, dtype=np.float64, copy=True)
-        if values.ndim != 1 or values.size == 0:
-            raise InvalidInput(f"scores must be a non-empty one-dimensional array, got shape {values.shape}")
-        if not np.isfinite(values).all():
-            raise InvalidInput(f"scores must be finite, got {_first(values, ~np.isfinite(values))}")
-        outside = (values < support[0]) | (values > support[1])
-        if outside.any():
-            raise InvalidInput(
-                f"scores must lie in their support [{support[0]:g}, {support[1]:g}], got {_first(values, outside)}; "
-                f"pass the range the score can take as support=(a, b), (-1.0, 1.0) for a margin"
-            )
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "support", support)
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+    def __init__(
+        self,
+        values: ArrayLike,
+        *,
+        support: Sequence[float] = (0.0, 1.0),
+        sigma: float | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        object.__setattr__(self, "support", check_support(support))
+        object.__setattr__(self, "noise", as_noise(noise, sigma))
+        object.__setattr__(self, "values", _checked(values, self.support))
 
     @property
     def n(self) -> int:
@@ -61,18 +57,35 @@ class ScoreSamples(Scores):
     def blocks(self, sizes: Sequence[int]) -> list[Scores]:
         """The samples in blocks, in the order of their arrival."""
         ends = np.cumsum(sizes)[:-1]
-        return [ScoreSamples(part, support=self.support, sigma=self.sigma) for part in np.split(self.values, ends)]
+        return [ScoreSamples(part, support=self.support, noise=self.noise) for part in np.split(self.values, ends)]
 
     def reflect(self) -> "ScoreSamples":
         """The scores ``a + b - X``: their lower bounds are this one's upper bounds, mirrored."""
         a, b = self.support
-        return ScoreSamples(np.clip((a + b) - self.values, a, b), support=self.support, sigma=self.sigma)
+        return ScoreSamples(np.clip((a + b) - self.values, a, b), support=self.support, noise=self.noise)
 
     def histogram(self, bins: int = DEFAULT_BINS) -> "ScoreHistogram":
         """Count the samples on the fixed grid."""
         grid = Grid(self.support, check_count("bins", bins, at_least=2))
         counts = np.bincount(grid.locate(self.values), minlength=grid.size)
-        return ScoreHistogram(counts, support=self.support, sigma=self.sigma)
+        return ScoreHistogram(counts, support=self.support, noise=self.noise)
+
+
+def _checked(given: ArrayLike, support: tuple[float, float]) -> NDArray[np.float64]:
+    """A copy that cannot be written to, of scores that are all there and all within the support."""
+    values = np.array(given, dtype=np.float64, copy=True)
+    if values.ndim != 1 or values.size == 0:
+        raise InvalidInput(f"scores must be a non-empty one-dimensional array, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise InvalidInput(f"scores must be finite, got {_first(values, ~np.isfinite(values))}")
+    outside = (values < support[0]) | (values > support[1])
+    if outside.any():
+        raise InvalidInput(
+            f"scores must lie in their support [{support[0]:g}, {support[1]:g}], got {_first(values, outside)}; "
+            f"pass the range the score can take as support=(a, b), (-1.0, 1.0) for a margin"
+        )
+    values.flags.writeable = False
+    return values
 
 
 def _first(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> str:

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 
 from holdfast.bounds.tangent import FARTHEST, BettingRound, Pilot, TangentFamily, joined, summarise
 from holdfast.errors import InvalidInput
+from holdfast.noise import Noise, as_noise
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.scores.rounding import format_number
-from holdfast.validation import check_alpha, check_count, check_radius, check_sigma, check_support, check_threshold
+from holdfast.validation import check_alpha, check_count, check_radius, check_support, check_threshold
 
 _PILOT = 250
 _GROWTH = 0.1
@@ -59,31 +60,32 @@ def decide(
     *,
     at_least: float,
     radius: float,
-    sigma: float,
+    sigma: float | None = None,
+    noise: Noise | None = None,
     support: tuple[float, float] = (0.0, 1.0),
     alpha: float = 1e-3,
     n_max: int = 100_000,
 ) -> Decision:
-    """Decide from any source of scores: ``draw(n)`` returns n fresh ones.
+    """Decide from any source of scores: ``draw(n)`` returns n fresh ones. ``sigma=s`` is short for ``noise=Gaussian(s)``.
 
     Guarantee:
         The decision's.
     Requires:
         Independent scores from one distribution.
     """
-    check_sigma(sigma)
+    known = as_noise(noise, sigma)
     check_support(support)
 
     def fresh(n: int) -> Scores:
         values = np.asarray(draw(n), dtype=np.float64)
         if values.shape != (n,):
             raise InvalidInput(f"draw({n}) must return {n} scores in one dimension, got shape {values.shape}")
-        return ScoreSamples(values, support=support, sigma=sigma)
+        return ScoreSamples(values, support=support, noise=known)
 
-    question = SequentialTest(at_least=at_least, radius=radius, sigma=sigma, support=support, alpha=alpha, n_max=n_max)
-    while question.decision is None:
-        question.update(fresh(question.next_batch))
-    return question.decision
+    test = SequentialTest(at_least=at_least, radius=radius, noise=known, support=support, alpha=alpha, n_max=n_max)
+    while test.decision is None:
+        test.update(fresh(test.next_batch))
+    return test.decision
 
 
 class SequentialTest:
@@ -93,7 +95,7 @@ class SequentialTest:
     """
 
     def __init__(
-        self, *, at_least: float, radius: float, sigma: float, support: tuple[float, float], alpha: float, n_max: int
+        self, *, at_least: float, radius: float, noise: Noise, support: tuple[float, float], alpha: float, n_max: int
     ) -> None:
         check_alpha(alpha)
         radius = check_radius(radius)
@@ -101,11 +103,13 @@ class SequentialTest:
         at_least, a = check_threshold(at_least, support), support[0]
         self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
         self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
-        self._game = _WealthProcess(r=radius / sigma, target=at_least - a, goal=math.log(1 / alpha) + 1e-9, n_max=n_max)
+        goal = math.log(1 / alpha) + 1e-9
+        self._wealth = _WealthProcess(noise=noise, radius=radius, target=at_least - a, goal=goal, n_max=n_max)
         self.drawn = 0
         self.decision: Decision | None = None
-        if radius / sigma > FARTHEST:
-            self._decide(False, f"not certified: more than {FARTHEST:g} sigma is beyond what samples can reach")
+        highest = a + (support[1] - a) * float(noise.least_probability(1.0, radius))
+        if radius > FARTHEST * noise.scale or highest < at_least:
+            self._decide(False, f"not certified: radius {format_number(radius)} is beyond what samples can reach")
 
     @property
     def n_max(self) -> int:
@@ -115,7 +119,7 @@ class SequentialTest:
     @property
     def progress(self) -> float:
         """How much of the evidence needed is there, from 0 to 1; it may fall again, and certifies nothing before it is 1."""
-        return self._game.progress
+        return self._wealth.progress
 
     @property
     def next_batch(self) -> int:
@@ -128,15 +132,15 @@ class SequentialTest:
         """Play the next block, and decide if that settles it."""
         block = scores.survival_lower()
         self.drawn += block.n
-        self._game.play(block)
-        if self._game.won:
+        self._wealth.play(block)
+        if self._wealth.won:
             sure = f"with probability at least 1 - {format_number(self._alpha)}"
             self._decide(True, f"certified after {self.drawn:,} samples: {self._claim}, {sure}")
         elif self.drawn >= self._n_max:
             self._decide(False, f"not certified: {self.drawn:,} samples did not suffice to show that {self._claim}")
         else:
-            forecast = self._game.forecast()
-            if forecast.best < self._game.target:
+            forecast = self._wealth.forecast()
+            if forecast.best < self._wealth.target:
                 heading = f"{self._bottom + forecast.expected:.3f}, below {format_number(self._at_least)}"
                 self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
 
@@ -156,7 +160,8 @@ class _Forecast:
 class _WealthProcess:
     """The gambler's two accounts: one bets boldly on what she guesses, one as a full run would."""
 
-    r: float
+    noise: Noise
+    radius: float
     target: float
     goal: float
     n_max: int
@@ -178,7 +183,7 @@ class _WealthProcess:
     def play(self, block: Exceedances) -> None:
         """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""
         past, tangents = self._past, self._tangents
-        if past is not None and tangents is not None:
+        if past is not None and tangents:
             seen = summarise(block, tangents.edges)
             # Bold: the tangent and the stake of fastest growth, with the edge shrunk by what the guess may be off.
             edge = tangents.constants + tangents.means - self.target - np.sqrt(tangents.variances / past.n)
@@ -191,7 +196,7 @@ class _WealthProcess:
             stake = math.sqrt(2 * self.goal / (self.n_max * tangents.variances[best]))
             self._patient += self._growth(tangents.play(best, seen, stake))
         self._past = block if past is None else joined([past, block])
-        self._tangents = TangentFamily.at(Pilot.of(self._past), self.r)
+        self._tangents = TangentFamily.at(Pilot.of(self._past), self.noise, self.radius)
 
     def _growth(self, wager: BettingRound) -> float:
         """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
@@ -202,6 +207,8 @@ class _WealthProcess:
         past, tangents = self._past, self._tangents
         assert past is not None
         assert tangents is not None
+        if not tangents:
+            return _Forecast(0.0, 0.0)
         full = np.sqrt(2 * tangents.variances * self.goal / self.n_max)
         expected = tangents.constants + tangents.means - full
         best = int(np.argmax(expected))

@@ -47,41 +47,80 @@ class AdaptiveRadius:
         return self.n_max - self.samples
 
 
-def adaptive_radius(
-    first: Callable[[int], Scores], *, at_least: float, within: float, alpha: float, n_max: int
-) -> AdaptiveRadius:
-    """Look at 500, 1,000, 2,000, ... samples until the certified radius is within ``within`` of the estimated one.
+class RadiusSearch:
+    """Looks at 500, 1,000, 2,000, ... samples until the certified radius is within ``within`` of the estimated one.
 
-    ``first(n)`` returns the first n samples of one fixed stream: a later look contains the earlier ones.
+    It says how many more samples it wants, and takes all that were drawn so far.
 
     Guarantee:
         The result's. When to stop needs no alpha, since only the certified radius is claimed, at every look.
     """
-    check_alpha(alpha)
-    check_count("n_max", n_max, at_least=2)
-    if not check_number("within", within) > 0:
-        raise InvalidArgument(f"within must be a positive tolerance in the units of the input, got {within!r}")
-    doublings = max(0, math.ceil(math.log2(n_max / _FIRST_LOOK)))
-    looks = [min(_FIRST_LOOK * 2**k, n_max) for k in range(doublings + 1)]
-    ceiling: float | None = None
-    for look in looks:
-        scores = first(look)
-        if scores.n != look:
-            raise InvalidInput(f"first({look}) must return the first {look} scores, got {scores.n}")
-        check_threshold(at_least, scores.support)
-        if ceiling is None:
-            unanimous = ScoreSamples(np.full(n_max, scores.support[1]), support=scores.support, sigma=scores.sigma)
-            ceiling = bound(unanimous, alpha=alpha / len(looks)).radius(at_least=at_least)
+
+    def __init__(self, *, at_least: float, within: float, alpha: float, n_max: int) -> None:
+        self._alpha, self._n_max = check_alpha(alpha), check_count("n_max", n_max, at_least=2)
+        self._at_least = check_number("at_least", at_least)
+        self._within = check_number("within", within)
+        if self._within <= 0:
+            raise InvalidArgument(f"within must be a positive tolerance in the units of the input, got {within!r}")
+        doublings = max(0, math.ceil(math.log2(n_max / _FIRST_LOOK)))
+        self._looks = [min(_FIRST_LOOK * 2**k, n_max) for k in range(doublings + 1)]
+        self._share = self._alpha / len(self._looks)
+        self._taken = 0
+        self._most: float | None = None
+        self.drawn = 0
+        self.result: AdaptiveRadius | None = None
+
+    @property
+    def n_max(self) -> int:
+        """Samples after which it stops in any case."""
+        return self._n_max
+
+    @property
+    def next_batch(self) -> int:
+        """How many further samples it wants; none once it is done."""
+        return 0 if self.result is not None else self._looks[self._taken] - self.drawn
+
+    def update(self, scores: Scores) -> None:
+        """Look at all samples drawn so far, those of earlier looks included."""
+        look = self.drawn + self.next_batch
+        if self.result is not None or scores.n != look:
+            raise InvalidInput(f"expected the first {look} scores of one stream, got {scores.n}")
+        self._taken, self.drawn = self._taken + 1, look
+        at_least = check_threshold(self._at_least, scores.support)
+        if self._most is None:
+            unanimous = ScoreSamples(
+                np.full(self._n_max, scores.support[1]), support=scores.support, noise=scores.noise
+            )
+            self._most = bound(unanimous, alpha=self._share).radius(at_least=at_least)
         estimate = bound(scores, alpha=0.5, method=CDF(band=Empirical())).radius(at_least=at_least)
         found = AdaptiveRadius(
-            radius=bound(scores, alpha=alpha / len(looks)).radius(at_least=at_least),
-            estimate=min(estimate, ceiling),
-            within=within,
+            radius=bound(scores, alpha=self._share).radius(at_least=at_least),
+            estimate=min(estimate, self._most),
+            within=self._within,
             samples=look,
-            n_max=n_max,
+            n_max=self._n_max,
             at_least=at_least,
-            alpha=alpha,
+            alpha=self._alpha,
         )
-        if found.settled:
-            break
-    return found
+        if found.settled or self._taken == len(self._looks):
+            self.result = found
+
+
+def adaptive_radius(
+    first: Callable[[int], Scores], *, at_least: float, within: float, alpha: float, n_max: int
+) -> AdaptiveRadius:
+    """Find a radius with as few samples as :class:`RadiusSearch` needs.
+
+    ``first(n)`` returns the first n samples of one fixed stream: a later look contains the earlier ones.
+
+    Guarantee:
+        The result's.
+    """
+    search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
+    while search.result is None:
+        n = search.drawn + search.next_batch
+        scores = first(n)
+        if scores.n != n:
+            raise InvalidInput(f"first({n}) must return the first {n} scores, got {scores.n}")
+        search.update(scores)
+    return search.result

@@ -87,5 +87,7 @@ def _measures(described: Any) -> tuple[MeasureInfo, ...]:
     for info in found:
         for known in (measure.info for measure in DEFAULT_MEASURES if measure.name == info.name):
             if (info.support, info.winning) != (known.support, known.winning):
-                raise Unacceptable(f"expected the support {known.support} and the winning average {known.winning} of a {info.name}")
+                raise Unacceptable(
+                    f"expected the support {known.support} and the winning average {known.winning} of a {info.name}"
+                )
     return found

@@ -167,7 +167,7 @@ class DecideJob(Job):
         return self.drawn + self.deciding.next_batch
 
     def _counted(self, fresh: Evidence) -> None:
-        self.deciding.update(fresh.score if self.measure == "score" else fresh.margin)
+        self.deciding.update(fresh[self.measure])
 
 
 def _nobody() -> None:

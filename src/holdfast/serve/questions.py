@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from holdfast.certificates.evidence import check_claims, claimable
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import check_seed
@@ -77,11 +78,8 @@ class DecideQuestion(_Question):
 
 def claims_of(asked: Sequence[str] | None, measures: Sequence[MeasureInfo]) -> tuple[str, ...]:
     """What a certificate is asked for, if it is counted here; everything, if nothing was said."""
-    known = ("label", *(info.name for info in measures))
-    claims = known if asked is None else tuple(asked)
-    if len(set(claims)) != len(claims) or not set(claims) <= set(known):
-        raise InvalidArgument(f"claims must be one or more of {', '.join(known)}, each once, got {', '.join(claims)}")
-    return claims
+    known = claimable(measures)
+    return known if asked is None else check_claims(asked, known)
 
 
 def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:

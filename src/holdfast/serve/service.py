@@ -14,7 +14,7 @@ import torch
 from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.errors import InvalidArgument
-from holdfast.measures import Margin, PredictionScore
+from holdfast.measures import measure_named
 from holdfast.noise import Gaussian, secret_seed
 from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling import Task
@@ -114,8 +114,8 @@ class Service:
         deciding = SequentialTest(
             at_least=question.at_least,
             radius=question.radius,
-            sigma=self.served.smoothed.sigma,
-            support=(PredictionScore if question.measure == "score" else Margin).support,
+            noise=Gaussian(self.served.smoothed.sigma),
+            support=measure_named(question.measure).support,
             alpha=question.alpha,
             n_max=n_max,
         )
@@ -346,10 +346,10 @@ def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) 
     """Refuse a rule that was chosen for something else than what is served."""
     triage.check_network(smoothed.fingerprint)
     origin, here = triage.origin, smoothed.provenance(0, 0, 0.0)
-    got = (smoothed.sigma, here.model, here.precision)
+    got = (Gaussian(smoothed.sigma), here.model, here.precision)
     if got != origin.network:
         raise InvalidArgument(
-            f"the triage was chosen for {origin}, and this service has sigma = {got[0]:g}, the model {got[1]} and {got[2]}; "
+            f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[1]} and {got[2]}; "
             f"serve what was calibrated, or calibrate what is served"
         )
     copies_of("the n of the triage", triage.n, limits)

@@ -103,9 +103,7 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
     return {
         "n": evidence.n,
         "of": of,
-        "measures": [
-            {"name": info.name, **counts_view(histogram)} for info, histogram in evidence.histograms.items()
-        ],
+        "measures": [{"name": info.name, **counts_view(histogram)} for info, histogram in evidence.histograms.items()],
         "kind": "estimate, not a certificate",
     }
 
@@ -147,9 +145,7 @@ def bars(scores: ScoreHistogram) -> list[int]:
     return [int(each) for each in np.add.reduceat(scores.counts, starts)]
 
 
-def copies_view(
-    task: Task, peeked: tuple[Evidence, ...], noise: Noise, device: torch.device
-) -> list[dict[str, Any]]:
+def copies_view(task: Task, peeked: tuple[Evidence, ...], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
     """The first copies of a task as pixels, with each measure's value and the vote of each."""
     kind = copies_for(device)([task], noise, 0, [Stage.ESTIMATION], len(peeked))
     batch = next(iter(kind.batches(0, 1, torch.device("cpu"))))

@@ -2,7 +2,8 @@
 
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,12 @@ from numpy.typing import NDArray
 from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.triage.rule import SUM
+from holdfast.measures import SUM_TOLERANCE
+from holdfast.noise import Gaussian, Noise
 from holdfast.validation import check_alpha, check_radius
+
+_SUM_TOLERANCE_0_1_0 = 1e-3
+"""What Holdfast 0.1.0 allowed, and its files do not say."""
 
 Labelled = Iterable[tuple[Certificate, int]]
 """Certificates with their labels."""
@@ -19,14 +24,19 @@ Labelled = Iterable[tuple[Certificate, int]]
 
 @dataclass(frozen=True)
 class Origin:
-    """What must be the same for every certificate, and again at deployment."""
+    """What must be the same for every certificate, and again at deployment.
 
-    sigma: float
+    Attributes:
+        sum_tolerance: how far the probabilities of one noisy copy may be from summing to one.
+    """
+
+    noise: Noise
     n: int
     n0: int
     bins: int
     model: str
     precision: str
+    sum_tolerance: float = SUM_TOLERANCE
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
@@ -37,13 +47,13 @@ class Origin:
                 "certify with a fixed n: smoothed.certify, smoothed.triage, or POST /v1/certify"
             )
         made, evidence = certificate.provenance, certificate.evidence
-        bins = evidence.score.grid.bins
-        return cls(certificate.sigma, certificate.n, certificate.n0, bins, made.model, made.precision)
+        bins = evidence["score"].grid.bins
+        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision)
 
     @property
-    def network(self) -> tuple[float, str, str]:
-        """What is run, at which precision, under which noise: as far as a certificate knows."""
-        return self.sigma, self.model, self.precision
+    def network(self) -> tuple[Noise, str, str]:
+        """Under which noise what is run, at which precision: as far as a certificate knows."""
+        return self.noise, self.model, self.precision
 
     def allows(self, other: "Origin") -> bool:
         """Whether a rule for these counts may be used with the others.
@@ -53,7 +63,21 @@ class Origin:
         """
         finer, rest = divmod(other.bins, self.bins)
         nested = rest == 0 and finer.bit_count() == 1
-        return other.network == self.network and nested and other.n >= self.n and other.n0 >= self.n0
+        as_exact = other.sum_tolerance <= self.sum_tolerance
+        return other.network == self.network and nested and as_exact and other.n >= self.n and other.n0 >= self.n0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; ``sigma`` is for readers of 0.1.0, which knew Gaussian noise only."""
+        sigma = {"sigma": self.noise.sigma} if isinstance(self.noise, Gaussian) else {}
+        return {**asdict(self), **sigma, "noise": self.noise.to_dict()}
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "Origin":
+        """The inverse of :meth:`to_dict`; what 0.1.0 wrote has a sigma only, and was less strict about sums."""
+        plain = {name: value for name, value in d.items() if name not in ("noise", "sigma")}
+        if "noise" not in d:
+            return cls(noise=Gaussian(d["sigma"]), **{"sum_tolerance": _SUM_TOLERANCE_0_1_0, **plain})
+        return cls(noise=Noise.from_dict(d["noise"]), **plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +147,15 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         keys.add(key)
         known = _check_label(label)
         evidence, method = certificate.evidence, certificate.method
-        score = bound(evidence.score, alpha=alpha / 2, method=method, sides="both")
-        margin = bound(evidence.margin, alpha=alpha / 2, method=method)
+        score = bound(evidence["score"], alpha=alpha / 2, method=method, sides="both")
+        margin = bound(evidence["margin"], alpha=alpha / 2, method=method)
         low, high, lead = score.lower(radius), score.upper(radius), margin.lower(radius)
-        found.append((certificate.predicted == known, low, high, lead, evidence.score.survival_lower().mean))
+        found.append((certificate.predicted == known, low, high, lead, evidence["score"].survival_lower().mean))
     if origin is None:
         raise InvalidInput("triage needs labelled inputs, got none")
     right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
-    other = np.clip(np.minimum((1 + SUM - lead_) / 2, 1 + SUM - low_), 0.0, 1.0)
+    most = 1 + origin.sum_tolerance
+    other = np.clip(np.minimum((most - lead_) / 2, most - low_), 0.0, 1.0)
     return AttackBounds(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
 
 

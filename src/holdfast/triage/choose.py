@@ -49,39 +49,39 @@ def choose_threshold(
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
     grid = _check_grid(thresholds)
     _check_within_reach(epsilon, delta, own_alpha)
-    reach, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
+    bounds, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
     rules = [AcceptanceRule(threshold, origin.n, origin.n0, own_alpha) for threshold in grid]
-    tallies = [tally(reach, rule) for rule in rules]
-    _check_enough(tallies, rules, origin, epsilon, delta)
+    tests = [threshold_test(bounds, rule) for rule in rules]
+    _check_enough(tests, rules, origin, epsilon, delta)
     rows = tuple(
-        _row(reach, rule, counted, certified, delta)
-        for rule, counted, certified in zip(rules, tallies, certified_among(tallies, epsilon, delta), strict=True)
+        _row(bounds, rule, test, certified, delta)
+        for rule, test, certified in zip(rules, tests, certified_among(tests, epsilon, delta), strict=True)
     )
-    scores = reliability(reach, delta=delta)
-    return Triage(radius, epsilon, delta, own_alpha, len(reach), origin, rows, scores, fingerprint)
+    scores = reliability(bounds, delta=delta)
+    return Triage(radius, epsilon, delta, own_alpha, len(bounds), origin, rows, scores, fingerprint)
 
 
-def tally(reach: AttackBounds, rule: AcceptanceRule) -> ThresholdTest:
+def threshold_test(bounds: AttackBounds, rule: AcceptanceRule) -> ThresholdTest:
     """Count who could be accepted and wrong, and who surely is accepted."""
-    wrong = reach.wrong >= rule.threshold
-    sure = (reach.sure >= rule.sure_from) & ~wrong
-    return ThresholdTest(len(reach), int(wrong.sum()), int(sure.sum()), rule.alpha, rule.missed)
+    wrong = bounds.wrong >= rule.threshold
+    sure = (bounds.sure >= rule.sure_from) & ~wrong
+    return ThresholdTest(len(bounds), int(wrong.sum()), int(sure.sum()), rule.alpha, rule.missed)
 
 
-def _row(reach: AttackBounds, rule: AcceptanceRule, counted: ThresholdTest, certified: bool, delta: float) -> Row:
-    accepted = reach.average >= rule.needed
-    sure = int(np.count_nonzero(reach.sure >= rule.sure_from))
+def _row(bounds: AttackBounds, rule: AcceptanceRule, test: ThresholdTest, certified: bool, delta: float) -> Row:
+    accepted = bounds.average >= rule.needed
+    sure = int(np.count_nonzero(bounds.sure >= rule.sure_from))
     return Row(
         threshold=rule.threshold,
         sure_from=rule.sure_from,
-        could_be_wrong=counted.could_be_wrong,
-        surely_right=counted.surely_right,
-        observed=counted.observed,
-        error_bound=counted.error_bound(delta),
-        coverage=coverage(sure, len(reach), rule, delta),
+        could_be_wrong=test.could_be_wrong,
+        surely_right=test.surely_right,
+        observed=test.observed,
+        error_bound=test.error_bound(delta),
+        coverage=coverage(sure, len(bounds), rule, delta),
         certified=certified,
         clean_accepted=int(accepted.sum()),
-        clean_wrong=int((accepted & ~reach.right).sum()),
+        clean_wrong=int((accepted & ~bounds.right).sum()),
     )
 
 
@@ -110,16 +110,16 @@ def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:
 
 
 def _check_enough(
-    tallies: Sequence[ThresholdTest], rules: Sequence[AcceptanceRule], origin: Origin, epsilon: float, delta: float
+    tests: Sequence[ThresholdTest], rules: Sequence[AcceptanceRule], origin: Origin, epsilon: float, delta: float
 ) -> None:
     """Refuse what could not succeed even if every input were sure and none could be wrong."""
     if not any(rule.possible and rule.missed < 0.5 for rule in rules):
         raise InvalidInput(
             f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few to accept anything at these thresholds; certify with more"
         )
-    if any(able_among(tallies, epsilon, delta)):
+    if any(able_among(tests, epsilon, delta)):
         return
-    level, best = delta / starts_among(len(tallies)), min(tallies, key=lambda each: each.missed)
+    level, best = delta / starts_among(len(tests)), min(tests, key=lambda each: each.missed)
     if not best.at_best(_MOST_ASKED).passes(epsilon, level):
         raise InvalidInput(
             f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few for epsilon = {epsilon:g}: the service would miss too "

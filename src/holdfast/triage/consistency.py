@@ -37,17 +37,18 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
         check_count(name, count)
     if not triage.rows or any(above.threshold <= below.threshold for above, below in pairwise(triage.rows)):
         raise InvalidArgument("rows must be one or more, with thresholds that fall from line to line")
-    rules = [AcceptanceRule(row.threshold, triage.n, triage.n0, triage.alpha) for row in triage.rows]
-    tallies = [_tally(triage, row, rule) for row, rule in zip(triage.rows, rules, strict=True)]
-    passed = certified_among(tallies, triage.epsilon, triage.delta)
-    for row, rule, tally, certified in zip(triage.rows, rules, tallies, passed, strict=True):
+    tolerance = triage.origin.sum_tolerance
+    rules = [AcceptanceRule(row.threshold, triage.n, triage.n0, triage.alpha, tolerance) for row in triage.rows]
+    tests = [_test(triage, row, rule) for row, rule in zip(triage.rows, rules, strict=True)]
+    passed = certified_among(tests, triage.epsilon, triage.delta)
+    for row, rule, test, certified in zip(triage.rows, rules, tests, passed, strict=True):
         where = f"threshold {format_number(row.threshold)}"
         if row.certified is not certified:
             _refuse(f"certified at {where} (epsilon {format_number(triage.epsilon)})", row.certified, certified)
-        _check_close(f"error_bound at {where}", row.error_bound, tally.error_bound(triage.delta))
-        _check_close(f"observed at {where}", row.observed, tally.observed)
+        _check_close(f"error_bound at {where}", row.error_bound, test.error_bound(triage.delta))
+        _check_close(f"observed at {where}", row.observed, test.observed)
         _check_close(f"sure_from at {where}", row.sure_from, rule.sure_from)
-        most = coverage(tally.surely_right + tally.could_be_wrong, triage.inputs, rule, triage.delta)
+        most = coverage(test.surely_right + test.could_be_wrong, triage.inputs, rule, triage.delta)
         if not 0 <= row.coverage <= most + _CLOSE:
             _refuse(f"coverage at {where}", row.coverage, f"at most {most!r}")
     if threshold != triage.threshold:
@@ -58,7 +59,7 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
             _refuse(name, value, f"the guarantee {guarantee!r}")
 
 
-def _tally(triage: "Triage", row: "Row", rule: AcceptanceRule) -> ThresholdTest:
+def _test(triage: "Triage", row: "Row", rule: AcceptanceRule) -> ThresholdTest:
     if not 0.5 <= row.threshold < 1:
         raise InvalidArgument(f"thresholds must be numbers in [0.5, 1), got {row.threshold!r}")
     for name in ("could_be_wrong", "surely_right", "clean_accepted", "clean_wrong"):

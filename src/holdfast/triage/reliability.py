@@ -49,44 +49,44 @@ class Option:
     right: NDArray[np.float64]
 
 
-def reliability(reach: AttackBounds, *, delta: float) -> Reliability:
-    """Bounds from the reach of each input."""
-    hit = reach.right.astype(np.float64)
-    exact = Option(np.ones(len(reach), dtype=np.bool_), reach.average, reach.average, hit)
-    worst = largest_ece(options_of(reach))
-    deviation = math.sqrt(2 * math.log(1 / delta) / len(reach))
+def reliability(bounds: AttackBounds, *, delta: float) -> Reliability:
+    """Bounds from what an adversary can do to each input."""
+    hit = bounds.right.astype(np.float64)
+    exact = Option(np.ones(len(bounds), dtype=np.bool_), bounds.average, bounds.average, hit)
+    worst = largest_ece(options_of(bounds))
+    deviation = math.sqrt(2 * math.log(1 / delta) / len(bounds))
     return Reliability(
-        brier=float(np.mean((reach.average - hit) ** 2)),
-        brier_upper=brier_upper(reach, delta=delta),
+        brier=float(np.mean((bounds.average - hit) ** 2)),
+        brier_upper=brier_upper(bounds, delta=delta),
         ece=largest_ece([exact]),
         ece_worst=worst,
-        ece_upper=min(1.0, worst + 2 * reach.alpha + deviation + 1e-9),
+        ece_upper=min(1.0, worst + 2 * bounds.alpha + deviation + 1e-9),
     )
 
 
-def brier_upper(reach: AttackBounds, *, delta: float) -> float:
+def brier_upper(bounds: AttackBounds, *, delta: float) -> float:
     """The mean of each input's largest square, bounded from above by betting, and what failed certificates may add."""
-    n = len(reach)
-    spared = Exceedances(np.sort(1 - largest_squares(reach)), np.arange(n, 0, -1, dtype=np.int64), n, (0.0, 1.0))
-    return min(1.0, 1 - Betting().lower(spared, delta) + reach.alpha + 1e-9)
+    n = len(bounds)
+    spared = Exceedances(np.sort(1 - largest_squares(bounds)), np.arange(n, 0, -1, dtype=np.int64), n, (0.0, 1.0))
+    return min(1.0, 1 - Betting().lower(spared, delta) + bounds.alpha + 1e-9)
 
 
-def options_of(reach: AttackBounds) -> list[Option]:
+def options_of(bounds: AttackBounds) -> list[Option]:
     """The class stays; or, where it does not surely lead, another one wins: a wrong one, or the right one."""
-    hit = reach.right.astype(np.float64)
-    loses = ~reach.leads & (reach.other >= reach.lower)
+    hit = bounds.right.astype(np.float64)
+    loses = ~bounds.leads & (bounds.other >= bounds.lower)
     return [
-        Option(np.ones(len(reach), dtype=np.bool_), reach.lower, reach.upper, hit),
-        Option(loses, reach.lower, reach.other, np.zeros(len(reach))),
-        Option(loses & ~reach.right, reach.lower, reach.other, np.ones(len(reach))),
+        Option(np.ones(len(bounds), dtype=np.bool_), bounds.lower, bounds.upper, hit),
+        Option(loses, bounds.lower, bounds.other, np.zeros(len(bounds))),
+        Option(loses & ~bounds.right, bounds.lower, bounds.other, np.ones(len(bounds))),
     ]
 
 
-def largest_squares(reach: AttackBounds) -> NDArray[np.float64]:
+def largest_squares(bounds: AttackBounds) -> NDArray[np.float64]:
     """For each input, the largest ``(z - right)^2`` among its options."""
     squares = [
         np.where(each.open, np.maximum(np.abs(each.low - each.right), np.abs(each.high - each.right)) ** 2, 0.0)
-        for each in options_of(reach)
+        for each in options_of(bounds)
     ]
     return np.asarray(np.max(squares, axis=0), dtype=np.float64)
 

@@ -112,7 +112,7 @@ class Triage:
                 f"the threshold was chosen for {mine}, and holds for at least that many copies of the same model and for as many "
                 f"bins, or 2, 4, 8, ... times as many, got a certificate of {theirs}; certify with n={mine.n}, n0={mine.n0}"
             )
-        average = certificate.evidence.score.survival_lower().mean
+        average = certificate.evidence["score"].survival_lower().mean
         rule = AcceptanceRule(0.5 if self.threshold is None else self.threshold, theirs.n, theirs.n0, self.alpha)
         confidence = rule.confidence(average)
         said = f"confidence {floor_decimals(confidence, 3)} in class {certificate.predicted}"
@@ -181,6 +181,7 @@ class Triage:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; a threshold at which nothing can be accepted is sure from null."""
         plain = asdict(self)
+        plain["origin"] = self.origin.to_dict()
         plain["rows"] = [
             {**row, "sure_from": row["sure_from"] if row["sure_from"] < math.inf else None} for row in plain["rows"]
         ]
@@ -199,7 +200,7 @@ class Triage:
                 **{
                     **plain,
                     "fingerprint": d.get("fingerprint"),
-                    "origin": Origin(**plain["origin"]),
+                    "origin": Origin.from_dict(plain["origin"]),
                     "rows": tuple(_row(row) for row in plain["rows"]),
                     "reliability": Reliability(**plain["reliability"]),
                 }

@@ -7,8 +7,7 @@ from functools import cached_property
 
 from scipy.special import rel_entr
 
-SUM = 1e-3
-"""How far the probabilities of one copy may be from summing to one; models are checked to stay within it."""
+from holdfast.measures import SUM_TOLERANCE
 
 _ROOM = 1e-9
 """Far more than rounding adds to an average of scores; averages that are needed are raised by it."""
@@ -35,12 +34,16 @@ class AcceptanceRule:
     Source:
         W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58 (1963), Theorem 1, in its
         form with the relative entropy; docs/triage.md, Lemma 1.
+
+    Attributes:
+        sum_tolerance: how far the probabilities of one noisy copy may be from summing to one.
     """
 
     threshold: float
     n: int
     n0: int
     alpha: float
+    sum_tolerance: float = SUM_TOLERANCE
 
     @cached_property
     def needed(self) -> float:
@@ -68,7 +71,7 @@ class AcceptanceRule:
         """How likely such an input is handed over all the same: another class chosen, or an unlucky average."""
         if not self.possible:
             return 1.0
-        half = (1 + SUM) / 2 + _ROOM
+        half = (1 + self.sum_tolerance) / 2 + _ROOM
         chosen = kl(half, self.sure_from) if self.sure_from > half else 0.0
         return min(1.0, self.alpha + math.exp(-self.n0 * chosen))
 

@@ -43,7 +43,7 @@ def fallback(levels: Sequence[float], passes: Callable[[int, float], bool]) -> l
     return passed
 
 
-def certified_among(tallies: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
+def certified_among(tests: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
     """Which thresholds, from the highest down, are shown to keep the error among accepted at epsilon or less.
 
     Delta is given to those that are able to pass, which the numbers of inputs and copies tell without looking at any.
@@ -53,11 +53,11 @@ def certified_among(tallies: Sequence[ThresholdTest], epsilon: float, delta: flo
     Source:
         docs/triage.md, Lemma 7.
     """
-    levels = starting_levels(able_among(tallies, epsilon, delta), delta)
-    return fallback(levels, lambda number, level: tallies[number].passes(epsilon, level))
+    levels = starting_levels(able_among(tests, epsilon, delta), delta)
+    return fallback(levels, lambda number, level: tests[number].passes(epsilon, level))
 
 
-def able_among(tallies: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
+def able_among(tests: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
     """Which thresholds would pass if every input were sure."""
-    level = delta / starts_among(len(tallies))
-    return [each.at_best(each.inputs).passes(epsilon, level) for each in tallies]
+    level = delta / starts_among(len(tests))
+    return [each.at_best(each.inputs).passes(epsilon, level) for each in tests]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
-from holdfast.certificates.label import clopper_pearson_lower
+from holdfast.certificates.proportions import clopper_pearson_lower
 
 _FLOOR_SHARE = 0.1
 """The share of the level that bounds how many are sure; the rest tests the ratio."""

@@ -75,11 +75,11 @@ function words(run, input, at) {
     if (measure.upper) said[said.length - 1] += ` and at most ${upperText(upperUnits(measure, input, at), 3)}`;
   }
   let text = `${who}: `;
-  if (said.length) text += `for every perturbation up to radius ${RADII[at]}, ${said.join(" and ")}`;
+  if (said.length) text += `for every perturbation up to radius ${RADII[at]}${run.inNorm}, ${said.join(" and ")}`;
   if (run.labelRadius) {
     text += said.length ? "; " : "";
     text += run.labelRadius.reach[input]
-      ? `its label cannot change within radius ${lowerText(run.labelRadius.radius[input], 3)}`
+      ? `its label cannot change within radius ${lowerText(run.labelRadius.radius[input], 3)}${run.inNorm}`
       : "its label is not certified";
   }
   text += ".";

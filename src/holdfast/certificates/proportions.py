@@ -1,5 +1,6 @@
-"""How far a share of a sample may be from the share of whatever it was drawn from."""
+"""Clopper & Pearson's bounds on a probability, from how often something happened in n independent trials."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,29 @@ from scipy.special import betaincinv
 
 from holdfast.errors import InvalidArgument
 from holdfast.scores.rounding import SLACK
-from holdfast.validation import check_count
+from holdfast.validation import SMALLEST_SHARE, check_alpha, check_count
 
 LEVEL = 0.95
 """Confidence of the intervals in reports and figures, unless told otherwise."""
+
+
+def clopper_pearson_lower(successes: int, n: int, alpha: float) -> float:
+    """A lower bound on a probability from ``successes`` of ``n`` trials, rounded down.
+
+    Guarantee:
+        At most the probability, with probability at least ``1 - alpha``.
+    Requires:
+        Independent trials with the same probability.
+    Source:
+        C. Clopper & E. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
+    """
+    check_alpha(alpha, at_least=SMALLEST_SHARE)
+    check_count("n", n)
+    if successes <= 0:
+        return 0.0
+    if successes >= n:
+        return float(math.exp(math.log(alpha) / n)) * (1 - SLACK)
+    return float(betaincinv(successes, n - successes + 1, alpha)) * (1 - SLACK)
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,5 @@ def share_intervals(n: int, *, level: float = LEVEL) -> ShareIntervals:
     check_count("n", n)
     if not 0 < level < 1:
         raise InvalidArgument(f"the level of an interval must be between 0 and 1, such as 0.95, got {level}")
-    k = np.arange(n + 1)
-    lower = np.zeros(n + 1)
-    lower[1:] = betaincinv(k[1:], n - k[1:] + 1, (1 - level) / 2) * (1 - SLACK)
+    lower = np.array([clopper_pearson_lower(k, n, (1 - level) / 2) for k in range(n + 1)])
     return ShareIntervals(n, level, lower, 1.0 - lower[::-1])

@@ -1,0 +1,77 @@
+"""A certificate in plain words; every number is rounded to the safe side."""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+
+if TYPE_CHECKING:
+    from holdfast.certificates.certificate import Certificate
+
+
+def describe(certificate: "Certificate", name: str | None = None) -> str:
+    """What it says within one unit of the noise, how sure that is, and what it was made from."""
+    who = f"Class {certificate.predicted}" + ("" if name is None else f" ({name})")
+    sentence = f"{who}: {'; '.join(_claims(certificate))}."
+    if certificate.abstained:
+        sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
+    made = f"n = {certificate.n:,} noisy copies, {certificate.noise.title}, {certificate.method.name}"
+    if certificate.share < 1:
+        made += ", one of several planned looks, all of them covered"
+    if not certificate.method.guaranteed:
+        return f"{sentence} These are estimates, NOT a certificate ({made})."
+    return f"{sentence} All of it holds with probability at least {format_confidence(certificate.alpha)} ({made})."
+
+
+def abstention_reason(certificate: "Certificate") -> str:
+    """Why no claim certifies the predicted class as the winner."""
+    short = []
+    if "label" in certificate.claims:
+        share = floor_decimals(certificate.label.probability, 3)
+        short.append(f"its share of votes is only certified above {share} (needs 0.5)")
+    for info in certificate.measures:
+        if info.winning is not None:
+            lower = floor_decimals(certificate.curve(info.name).lower(0.0), 3)
+            short.append(f"its average {info.title} only above {lower} (needs {format_number(round(info.winning, 3))})")
+    if not short:
+        return f"no claim says which class wins: {', '.join(certificate.claims)}. Claim the label too"
+    return (
+        f"no claim certifies class {certificate.predicted} as the winner at the input itself: {'; '.join(short)}. "
+        f"More noisy copies than {certificate.n:,} help if it is close"
+    )
+
+
+def format_confidence(alpha: float) -> str:
+    """``1 - alpha``, exactly."""
+    if alpha < 1e-12:
+        return f"1 - {alpha!r}"
+    return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
+
+
+def in_norm(noise: Noise) -> str:
+    """What follows a radius: nothing for l2, which goes without saying in the field."""
+    return "" if noise.norm == "l2" else f" in {noise.norm}"
+
+
+def _claims(certificate: "Certificate") -> list[str]:
+    noise = certificate.noise
+    norm = in_norm(noise)
+    said = []
+    if certificate.measures:
+        averages = " and ".join(_average(certificate, info) for info in certificate.measures)
+        said.append(f"for every perturbation up to radius {format_number(noise.scale)}{norm}, {averages}")
+    if "label" in certificate.claims and certificate.label.certified:
+        said.append(f"its label cannot change within radius {floor_decimals(certificate.label_radius, 3)}{norm}")
+    elif "label" in certificate.claims:
+        said.append("its label is not certified")
+    return said
+
+
+def _average(certificate: "Certificate", info: MeasureInfo) -> str:
+    curve, radius = certificate.curve(info.name), certificate.noise.scale
+    said = f"the average {info.title} stays at least {floor_decimals(curve.lower(radius), 3)}"
+    if certificate.sides == "both":
+        said += f" and at most {ceil_decimals(curve.upper(radius), 3)}"
+    return said
