@@ -13,25 +13,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificates.certificate import CLAIMS, Certificate, Provenance, check_claims
+from holdfast.certificates.certificate import Certificate, Provenance, check_claims, claimable
 from holdfast.certificates.classes import CLASS_CLAIMS, ClassCertificate, check_class_question
 from holdfast.certificates.evidence import MOST_SELECTION
 from holdfast.certificates.feasibility import check_feasible
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.measures import DEFAULT_MEASURES
+from holdfast.measures import DEFAULT_MEASURES, Measure, MeasureInfo
 from holdfast.models import TorchModel, check_model
-from holdfast.noise import Gaussian, check_seed
+from holdfast.noise import Noise, as_noise, check_seed
 from holdfast.noise.drawing import blocks, counter
 from holdfast.progress import ignore, progress_bar
 from holdfast.sampling import Compute, Engine, Local, Question, Task
 from holdfast.sampling.batching import SMALLEST_BATCH, check_batch, default_batch, reused_batch
 from holdfast.sampling.decisions import Asked, decide_all
 from holdfast.sampling.inputs import as_input, check_kind
+from holdfast.sampling.local import LocalEngine
 from holdfast.scores import ScoreHistogram, Scores
 from holdfast.sequential import Decision, SequentialTest
 from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
 from holdfast.triage import Triage, Verdict
-from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_sigma, check_threshold
+from holdfast.validation import check_alpha, check_count, check_number, check_sides, check_threshold
 from holdfast.version import installed_version
 
 Input = Tensor | NDArray[np.floating]
@@ -53,15 +54,17 @@ class Settings:
     n: int = 100_000
     n0: int = 100
     alpha: float = 1e-3
-    claims: Sequence[str] = CLAIMS
+    claims: Sequence[str] | None = None
     sides: str = "lower"
     method: Method = DEFAULT_METHOD
+    measures: Sequence[MeasureInfo] = tuple(measure.info for measure in DEFAULT_MEASURES)
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
         check_count("n0", self.n0, at_most=MOST_SELECTION)
         sides = check_sides(self.sides)
-        claims = check_claims(self.claims)
+        known = claimable(self.measures)
+        claims = known if self.claims is None else check_claims(self.claims, known)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         object.__setattr__(self, "claims", claims)
         if not isinstance(self.method, Method):
@@ -73,7 +76,7 @@ class Settings:
                 f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
                 f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
             )
-        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
+        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method, measures=self.measures)
 
 
 def triage_settings(triage: Triage) -> Settings:
@@ -102,8 +105,10 @@ class SmoothedClassifier:
     def __init__(
         self,
         net: nn.Module,
-        sigma: float,
+        sigma: float | None = None,
         *,
+        noise: Noise | None = None,
+        measures: Sequence[Measure] = (),
         outputs: str = "logits",
         inputs: str = "auto",
         device: str | torch.device | None = None,
@@ -112,7 +117,9 @@ class SmoothedClassifier:
         compile: bool | None = None,
         engine: Compute | None = None,
     ) -> None:
-        self.sigma = check_sigma(sigma)
+        self.noise = as_noise(noise, sigma)
+        self.sigma = self.noise.scale
+        self.measures: tuple[Measure, ...] = (*DEFAULT_MEASURES, *measures)
         check_kind(inputs)
         if compile is not None and not isinstance(compile, bool):
             raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compile!r}")
@@ -135,7 +142,7 @@ class SmoothedClassifier:
         n: int = 100_000,
         n0: int = 100,
         alpha: float = 1e-3,
-        claims: Sequence[str] = CLAIMS,
+        claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
         seed: int | None = None,
@@ -158,7 +165,7 @@ class SmoothedClassifier:
             batch: overrides the classifier's batch size for this call.
             progress: show a progress bar; by default if stderr is a terminal.
         """
-        settings = Settings(n, n0, alpha, claims, sides, method)
+        settings = self._settings(n, n0, alpha, claims, sides, method)
         found = self._stream(
             [x], [check_count("index", index, at_least=0)], settings, seed=seed, batch=batch, progress=progress
         )
@@ -171,7 +178,7 @@ class SmoothedClassifier:
         n: int = 100_000,
         n0: int = 100,
         alpha: float = 1e-3,
-        claims: Sequence[str] = CLAIMS,
+        claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
         seed: int | None = None,
@@ -183,7 +190,7 @@ class SmoothedClassifier:
         ``alpha`` is each certificate's own; nothing is claimed about all of them at once. Input number i gets the noise
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
-        settings = Settings(n, n0, alpha, claims, sides, method)
+        settings = self._settings(n, n0, alpha, claims, sides, method)
         _check_batch_of_inputs(xs)
         return list(self._stream(xs, range(len(xs)), settings, seed=seed, batch=batch, progress=progress))
 
@@ -248,12 +255,12 @@ class SmoothedClassifier:
         keys = list(range(len(xs))) if indices is None else [check_count("index", each, at_least=0) for each in indices]
         if len(keys) != len(xs) or len(set(keys)) != len(keys):
             raise InvalidArgument(f"indices must be {len(xs)} different numbers, one for each input, got {len(keys)}")
-        support = _support_of(measure)
+        support = self._support_of(measure)
         check_count("n0", n0, at_most=MOST_SELECTION)
 
         def question() -> SequentialTest:
             return SequentialTest(
-                at_least=at_least, radius=radius, noise=Gaussian(self.sigma), support=support, alpha=alpha, n_max=n_max
+                at_least=at_least, radius=radius, noise=self.noise, support=support, alpha=alpha, n_max=n_max
             )
 
         question()  # refuses before anything is sampled
@@ -288,7 +295,7 @@ class SmoothedClassifier:
             The result's: the radius is certified with probability at least ``1 - alpha``, although the number of noisy
             copies was chosen by looking at them.
         """
-        check_threshold(at_least, _support_of(measure))
+        check_threshold(at_least, self._support_of(measure))
         check_number("within", within)
         check_alpha(alpha)
         known_seed = check_seed(seed)
@@ -445,7 +452,7 @@ class SmoothedClassifier:
                         predicted=answer.selection.predicted,
                         n0=settings.n0,
                         alpha=settings.alpha,
-                        claims=tuple(settings.claims),
+                        claims=tuple(settings.claims or ()),
                         sides=check_sides(settings.sides),
                         method=settings.method,
                         evidence=answer.evidence,
@@ -474,7 +481,7 @@ class SmoothedClassifier:
         return Provenance(
             seed=seed,
             index=index,
-            noise=f"gaussian/{blocks.GENERATOR if device.type == 'cpu' else counter.GENERATOR}",
+            noise=f"{self.noise.kind}/{blocks.GENERATOR if device.type == 'cpu' else counter.GENERATOR}",
             model=self._model.name,
             device=str(device),
             precision=self._model.precision,
@@ -492,7 +499,23 @@ class SmoothedClassifier:
             self._model.refresh()
             best = default_batch(self._model.device, first.shape, self._operations, copies)
             size = asked or reused_batch(best, self._model.compiled_batch(first.shape))
-        return self._compute.engine(self._model, Gaussian(self.sigma), seed, size), first.shape
+        engine = self._compute.engine(self._model, self.noise, seed, size)
+        if isinstance(engine, LocalEngine):
+            engine.measures = self.measures
+        return engine, first.shape
+
+    def _settings(
+        self, n: int, n0: int, alpha: float, claims: Sequence[str] | None, sides: str, method: Method
+    ) -> Settings:
+        return Settings(n, n0, alpha, claims, sides, method, measures=[each.info for each in self.measures])
+
+    def _support_of(self, measure: str) -> tuple[float, float]:
+        for known in self.measures:
+            if measure == known.name:
+                return known.support
+        raise InvalidArgument(
+            f"measure must be one of {', '.join(each.name for each in self.measures)}, got {measure!r}"
+        )
 
     def _probe(self, xs: InputSource) -> Tensor:
         """Refuse bad inputs and bad models before any time is spent on them; returns the first input.
@@ -544,13 +567,6 @@ def _check_batch_of_inputs(xs: InputSource) -> None:
         raise InvalidInput(
             f"expected a batch with a first dimension of inputs, got shape {tuple(xs.shape)}; for one input use certify(x)"
         )
-
-
-def _support_of(measure: str) -> tuple[float, float]:
-    for known in DEFAULT_MEASURES:
-        if measure == known.name:
-            return known.support
-    raise InvalidArgument(f'measure must be "score" or "margin", got {measure!r}')
 
 
 def _check_compute(engine: Compute | None) -> Compute:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from holdfast.bounds.named import band_names
-from holdfast.cli.options import COMPILE, DATA, MODEL, NOISE, PRECISION, SIGMA
+from holdfast.cli.options import CLAIMED, COMPILE, DATA, MEASURED, MODEL, NOISE, PRECISION, SIGMA
 from holdfast.cli.parsing import choice, measures_named, noise_from, seed_number, words
 from holdfast.errors import DatasetError
 from holdfast.measures import DEFAULT_MEASURES
@@ -30,10 +30,7 @@ def certify(
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
-    claims: str = typer.Option(
-        ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES))),
-        help="What alpha is spent on, in equal shares: 'label', and names of measures, such as mass-3-5 for classes 3 and 5.",
-    ),
+    claims: str = typer.Option(CLAIMED, help=f"What alpha is spent on, in equal shares: label, {MEASURED}."),
     sides: str = typer.Option("lower", help="'lower', or 'both' for upper bounds too."),
     band: str = typer.Option(band_names()[0], help=f"The distribution's band: {', '.join(band_names())}."),
     thresholds: int | None = typer.Option(
@@ -84,6 +81,7 @@ def certify(
         words(claims),
         sides,
         CDF(band=band_named(choice(band, "--band", band_names())), thresholds=thresholds),
+        measures=[measure.info for measure in (*DEFAULT_MEASURES, *measures)],
     )
     known_seed = seed_number(seed)
     check_count("--skip", skip)

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from holdfast.cli.options import COMPILE, DATA, MODEL, NOISE, PRECISION, SIGMA
+from holdfast.cli.options import COMPILE, DATA, MEASURED, MODEL, NOISE, PRECISION, SIGMA
 from holdfast.cli.parsing import measures_named, noise_from, seed_number
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.validation import check_count
@@ -24,10 +24,7 @@ def decide(
     noise: str | None = NOISE,
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
-    measure: str = typer.Option(
-        DEFAULT_MEASURES[0].name,
-        help=f"Of what: {', '.join(each.name for each in DEFAULT_MEASURES)}, or mass-3-5 for the mass of classes 3 and 5.",
-    ),
+    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {MEASURED}."),
     n: int = typer.Option(100_000, help="Give up after this many noisy copies of an input."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),

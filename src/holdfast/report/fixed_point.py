@@ -7,6 +7,7 @@ bound itself would.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidArgument
 
 UNIT = 10_000
-Codes = NDArray[np.uint16] | NDArray[np.int32]
+Codes = NDArray[np.integer[Any]]
 _MOST = int(np.iinfo(np.int32).max)
 
 
@@ -48,7 +49,7 @@ def upper_codes(values: NDArray[np.float64], support: Support) -> Codes:
     return (-_floor(-values) - low).astype(_dtype(high - low))
 
 
-def _dtype(largest: int) -> type[np.uint16 | np.int32]:
+def _dtype(largest: int) -> type[np.integer[Any]]:
     return np.uint16 if largest <= np.iinfo(np.uint16).max else np.int32
 
 

@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.certificates.describe import in_norm
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, measures_of
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.method_names import method_title
@@ -23,6 +24,7 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     column = max(5, *(len(format_number(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
+    where = "" if run.noise is None else in_norm(run.noise)
     notes = [
         f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius ({run.norm})."
     ]

@@ -69,7 +69,11 @@ def certify_run(
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidArgument(f"settings must be holdfast.Settings(n=...), got {settings!r}")
     data = LabelledInputs(name, known, classes.astype(np.int64), np.arange(len(known)), tuple(label_names))
-    return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
+    return execute(smoothed, Plan(data, settings or _default(smoothed), Path(out), seed), progress=progress)
+
+
+def _default(smoothed: SmoothedClassifier) -> Settings:
+    return Settings(measures=[measure.info for measure in smoothed.measures])
 
 
 def execute(
@@ -163,7 +167,7 @@ def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, An
         "n": settings.n,
         "n0": settings.n0,
         "alpha": settings.alpha,
-        "claims": list(settings.claims),
+        "claims": list(settings.claims or ()),
         "sides": settings.sides,
         "method": settings.method.name,
         "compile": smoothed.compile,

@@ -1,7 +1,7 @@
 """Certificates as Parquet: one row an input, with the counts from which every bound can be computed again."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,10 +134,6 @@ def _columns(entries: Sequence[Entry], measures: Sequence[MeasureInfo], schema: 
     bins = [{histogram.grid.bins for histogram in each.histograms.values()} for each in evidence]
     if any(len(each) != 1 for each in bins):
         raise InvalidArgument("a run holds histograms of one number of bins for each input, got several; see coarser()")
-
-    def if_claimed(claim: str, value: Callable[[Certificate], float]) -> list[float | None]:
-        return [value(certificate) if claim in certificate.claims else None for certificate in certificates]
-
     plain: dict[str, list[Any]] = {
         "index": [entry.index for entry in entries],
         "label": [entry.label for entry in entries],
@@ -145,14 +141,16 @@ def _columns(entries: Sequence[Entry], measures: Sequence[MeasureInfo], schema: 
         "abstained": [certificate.abstained for certificate in certificates],
         "n": [certificate.n for certificate in certificates],
         "votes": [each.votes for each in evidence],
-        "label_radius": if_claimed("label", lambda certificate: certificate.label_radius),
+        "label_radius": [each.label_radius if "label" in each.claims else None for each in certificates],
         "bins": [next(iter(each)) for each in bins],
         "seconds": [certificate.provenance.seconds for certificate in certificates],
         "compiled": [certificate.provenance.compiled for certificate in certificates],
     }
     lists = {}
     for name in (info.name for info in measures):
-        plain[_lower_at_0(name)] = if_claimed(name, lambda each, name=name: each.curve(name).lower(0.0))
+        plain[_lower_at_0(name)] = [
+            each.curve(name).lower(0.0) if name in each.claims else None for each in certificates
+        ]
         histograms = [each[name] for each in evidence]
         lists[_counters(name)] = _ragged([each.occupied for each in histograms], np.int32)
         lists[_counts(name)] = _ragged([each.counts[each.occupied] for each in histograms], np.int64)

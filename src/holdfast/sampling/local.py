@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ import torch
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError
+from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
 from holdfast.noise import Noise, Stage
 from holdfast.progress import OnDone
@@ -48,6 +50,7 @@ class LocalEngine(Engine):
     batch: int
     replicas: Sequence[Model] = ()
     counted: type[Copies] | None = field(default=None, repr=False)
+    measures: tuple[Measure, ...] = DEFAULT_MEASURES
 
     def answer(self, questions: Iterable[Question], *, on_copies: OnDone) -> Iterator[list[Answer]]:
         """A window of inputs at a time."""
@@ -73,7 +76,8 @@ class LocalEngine(Engine):
 
     def estimate(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[Evidence]:
         """One pass for label, score and margin; only counts are kept."""
-        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), EstimationTally, on_copies).evidence(self.noise)
+        counting = partial(EstimationTally, measures=self.measures)
+        return self._run(tasks, [Stage.ESTIMATION] * len(tasks), counting, on_copies).evidence(self.noise)
 
     def count_classes(self, tasks: Sequence[Task], *, on_copies: OnDone) -> list[ClassCounts]:
         """One pass for all classes."""

@@ -93,12 +93,14 @@ class SelectionTally(Tally):
 class EstimationTally(Tally):
     """Votes, scores and margins of each task's target class, in one pass."""
 
-    def __init__(self, tasks: Sequence[Task], device: torch.device) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], device: torch.device, *, measures: Sequence[Measure] = DEFAULT_MEASURES
+    ) -> None:
         super().__init__()
         self._tasks = tasks
         self._targets = torch.tensor([*(task.target for task in tasks), 0], device=device)
         self._votes = torch.zeros(len(tasks) + 1, dtype=torch.int64, device=device)
-        self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in DEFAULT_MEASURES]
+        self._counters = [_Counters(measure, len(tasks) + 1, device) for measure in measures]
 
     def aim(self, targets: Tensor) -> None:
         """Count for other classes from now on; the last target is that of the slot after the last."""
