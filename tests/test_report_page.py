@@ -222,7 +222,7 @@ def test_an_input_has_its_certificate_in_words_its_curves_and_its_histogram(
             expected = floor_decimals(entry.certificate.score.lower(float(row["radius"])), 4)
             assert row["score_lower_cdf-berk-jones"] == expected
         counts = saved(page, "#csv-histogram", tmp_path / f"{position}-counts.csv")
-        of = entry.certificate.evidence.score
+        of = entry.certificate.evidence["score"]
         for row in counts[:50]:
             assert row["measure"] == "score"
             within = (of.grid.edges >= float(row["from"]) - 1e-9) & (of.grid.edges < float(row["to"]) - 1e-9)
