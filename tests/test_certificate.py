@@ -29,7 +29,7 @@ def test_each_claim_takes_an_equal_share_of_alpha(cert: hf.Certificate) -> None:
     alone = cert.recompute(claims=("score",))
     assert alone.score.alpha == 0.001
     assert alone.score.lower(0.1) > cert.score.lower(0.1)
-    direct = hf.bound(cert.evidence.score, alpha=0.001 / 3, sides="both")
+    direct = hf.bound(cert.evidence["score"], alpha=0.001 / 3, sides="both")
     assert direct.lower(0.3) == cert.score.lower(0.3)
 
 
@@ -106,9 +106,12 @@ def test_a_foreign_dictionary_is_refused() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (("evidence", "margin", "sigma"), 99.0, "same sigma"),
-        (("evidence", "score", "support"), [0.0, 2.0], r"support \(0.0, 1.0\)"),
-        (("evidence", "margin", "support"), [0.0, 1.0], r"margin \(-1.0, 1.0\)"),
+        (("evidence", "margin", "sigma"), 99.0, "noise and sigma must agree"),
+        (("evidence", "margin", "noise"), {"kind": "uniform", "half_width": 0.2}, "noise and sigma must agree"),
+        (("evidence", "margin", "noise"), {"kind": "pink"}, "'pink' is not known here"),
+        (("evidence", "margin", "noise"), {"kind": "uniform", "sigma": 1.0}, "does not have these parameters"),
+        (("evidence", "score", "support"), [0.0, 2.0], r"score must have the support \(0.0, 1.0\)"),
+        (("evidence", "margin", "support"), [0.0, 1.0], r"margin must have the support \(-1.0, 1.0\)"),
         (("evidence", "votes"), 1.5, "votes must be a whole number"),
         (("evidence", "votes"), True, "votes must be a whole number"),
         (("evidence", "n"), float("inf"), "n must be a whole number"),
@@ -138,8 +141,9 @@ def test_an_edited_certificate_is_refused_with_a_reason(
 
 def test_evidence_is_of_one_noise(cert: hf.Certificate) -> None:
     evidence = cert.evidence
-    with pytest.raises(hf.InvalidArgument, match="same sigma"):
-        replace(evidence, margin=replace(evidence.margin, sigma=2 * evidence.sigma))
+    other = replace(evidence["margin"], noise=hf.Gaussian(2 * cert.sigma))
+    with pytest.raises(hf.InvalidArgument, match="one noise"):
+        replace(evidence, histograms={**evidence.histograms, evidence.measure("margin"): other})
 
 
 def test_the_sentence_rounds_every_number_to_the_safe_side(cert: hf.Certificate) -> None:
@@ -185,6 +189,6 @@ def test_the_plot_draws_what_was_claimed(cert: hf.Certificate) -> None:
 
 
 def test_both_sides_bracket_the_sample_mean(cert: hf.Certificate) -> None:
-    mean = cert.evidence.score.survival_lower().mean
+    mean = cert.evidence["score"].survival_lower().mean
     assert cert.score.lower(0.0) < mean < cert.score.upper(0.0)
     assert cert.score.radius(at_most=1.0) == math.inf

@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 import torch
+from holdfast.noise.philox import standard_normals
 
 import holdfast as hf
 from holdfast.models import TorchModel
 from holdfast.noise import Gaussian, add_noise
-from holdfast.noise.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sequential.looks import plan_looks
 from holdfast.serve.device import Device
@@ -49,7 +49,7 @@ def test_spans_merge_and_a_seed_repeats_itself() -> None:
     whole = engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0]
     parts = engine.estimate([Task(3, x, 0, 1_000, 1), Task(3, x, 1_000, 3_000, 1)], on_copies=nothing)
     assert (parts[0] + parts[1]).n == whole.n
-    assert np.abs(np.cumsum((parts[0] + parts[1]).score.counts - whole.score.counts)).max() <= 3
+    assert np.abs(np.cumsum((parts[0] + parts[1])["score"].counts - whole["score"].counts)).max() <= 3
     assert engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0] == whole
 
 
@@ -66,7 +66,7 @@ def test_questions_with_secrets_of_their_own_share_batches() -> None:
         other = LocalEngine(model, Gaussian(0.3), seed=9, batch=256).estimate(
             [Task(k, x, 0, 2_500, 1)], on_copies=nothing
         )[0]
-        assert np.abs(np.cumsum(shared[k].score.counts - alone.score.counts)).max() <= 3
+        assert np.abs(np.cumsum(shared[k]["score"].counts - alone["score"].counts)).max() <= 3
         assert shared[k] != other
 
 
@@ -92,7 +92,7 @@ def test_a_device_with_many_jobs_gives_each_what_it_would_get_alone() -> None:
         assert job.peeked is not None
         assert job.error is None
         assert job.selection.predicted == alone.predicted
-        assert np.abs(np.cumsum(job.evidence.score.counts - alone.evidence.score.counts)).max() <= 10
+        assert np.abs(np.cumsum(job.evidence["score"].counts - alone.evidence["score"].counts)).max() <= 10
 
 
 def test_the_gpu_draws_the_numbers_that_the_definition_says() -> None:

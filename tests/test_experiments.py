@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, spearmanr
 
 import holdfast as hf
+from evidence import evidence_of
 from experiments.paper import figures, human, reproduce, softmax
 from experiments.paper.agreement import agreement, spearman
 from experiments.paper.baseline import best_possible, limit
@@ -45,7 +46,7 @@ def made_up_run(path: Path, sigma: float) -> Path:
     for k in range(INPUTS):
         score = norm.cdf(rng.normal(0.25 * k - 1.5, 0.7, N))
         margin = np.clip(2 * score - 1 + 0.05, -1, 1)
-        evidence = hf.Evidence(
+        evidence = evidence_of(
             N,
             int((margin > 0).sum()),
             hf.ScoreSamples(score, sigma=sigma).histogram(),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import holdfast as hf
+from evidence import evidence_of
 from holdfast.sequential.looks import plan_looks
 
 ALPHA = 0.2
@@ -26,7 +27,7 @@ def test_a_certificate_at_a_look_spends_its_share_of_alpha_and_says_so() -> None
     scores = hf.ScoreSamples(np.random.default_rng(0).random(500), sigma=SIGMA).histogram()
     margins = hf.ScoreSamples(np.zeros(500), support=(-1.0, 1.0), sigma=SIGMA).histogram()
     provenance = hf.Provenance(1, 0, "noise", "model", "cpu", "float32", "0", 0.0)
-    evidence = hf.Evidence(500, 400, scores, margins)
+    evidence = evidence_of(500, 400, scores, margins)
     cert = hf.Certificate(0, 100, 0.01, ("label", "score"), "lower", hf.CDF(), evidence, provenance, share=0.125)
     assert cert.score.alpha == 0.01 * 0.125 / 2
     assert cert.label.alpha == 0.01 * 0.125 / 2

@@ -6,8 +6,9 @@ import torch
 from scipy import stats
 
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian, Stage, add_noise
-from holdfast.noise.philox import philox, standard_normals
+from holdfast.noise import Gaussian, Stage
+from holdfast.noise.drawing.counter import add_noise, key_words
+from holdfast.noise.drawing.philox import philox, standard_normals
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sampling.copies import CounterCopies
 from holdfast.sampling.engine import Question
@@ -65,7 +66,7 @@ def test_a_number_depends_on_its_key_copy_and_place_alone() -> None:
 
 
 def test_stages_inputs_and_seeds_have_keys_of_their_own() -> None:
-    keys = [Gaussian.key_words(seed, index, stage) for seed in (0, 2**127) for index in (0, 1) for stage in Stage]
+    keys = [key_words(seed, index, stage) for seed in (0, 2**127) for index in (0, 1) for stage in Stage]
     assert len({tuple(key) for key in keys}) == len(keys)
 
 
@@ -129,7 +130,7 @@ def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
     copies = CounterCopies([Task(0, x, 0, 6)], Gaussian(SIGMA), 1, [Stage.ESTIMATION], 6)
     batch = next(copies.batches(0, 1, torch.device("cpu")))
-    key = torch.tensor([Gaussian.key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
+    key = torch.tensor([key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)
     assert torch.allclose(batch.copies, x + Gaussian(SIGMA).multiplier * numbers, atol=1e-6)
     assert batch.copies.is_contiguous(memory_format=torch.channels_last)

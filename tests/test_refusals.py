@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import holdfast as hf
-from holdfast.certificates.feasibility import smallest_n
+from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
+from holdfast.measures import DEFAULT_MEASURES, PredictionScore
 from holdfast.sampling.inputs import as_input
 from networks import Recorder, images, small_net
 
@@ -67,7 +68,9 @@ def test_arguments_out_of_range_are_refused_before_the_model_is_asked(
 
 def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> None:
     net = Recorder(small_net())
-    least = max(smallest_n(claim, 0.001 / 3, "lower", hf.CDF()) for claim in ("label", "score", "margin"))
+    share = 0.001 / 3
+    of_measures = [smallest_n(measure.info, share, "lower", hf.CDF()) for measure in DEFAULT_MEASURES]
+    least = max(smallest_n_for_label(share), *of_measures)
     complaint = rf"n = 10 can never certify .* at alpha = 0.001.*; at least {least} are needed"
     with pytest.raises(hf.InvalidArgument, match=complaint):
         hf.SmoothedClassifier(net, 0.2).certify(X, n=10)
@@ -82,7 +85,8 @@ def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> 
 @pytest.mark.parametrize("alpha", [1e-9, 0.001, 0.05, 0.5])
 def test_the_smallest_n_is_where_full_agreement_begins_to_certify(alpha: float) -> None:
     for claim, method in (("score", hf.CDF()), ("score", hf.CDF(hf.DKW())), ("score", hf.Naive()), ("label", hf.CDF())):
-        n = smallest_n(claim, alpha, "lower", method)
+        label = claim == "label"
+        n = smallest_n_for_label(alpha) if label else smallest_n(PredictionScore().info, alpha, "lower", method)
 
         def certifies(count: int, claim: str = claim, method: hf.Method = method) -> bool:
             if claim == "label":

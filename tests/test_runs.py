@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import holdfast as hf
+from evidence import evidence_of
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.compact import compact_run
 from holdfast.runs.execute import Plan, execute
@@ -279,7 +280,7 @@ def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
     margin = hf.ScoreSamples(2 * values - 1, support=(-1.0, 1.0), sigma=SIGMA).histogram()
     provenance = hf.Provenance(1, 0, "none", "none", "cpu", "float32", "0", seconds=0.0)
     cert = hf.Certificate(
-        0, 10, 0.05, ("label", "score"), "lower", hf.CDF(), hf.Evidence(100, 60, score, margin), provenance
+        0, 10, 0.05, ("label", "score"), "lower", hf.CDF(), evidence_of(100, 60, score, margin), provenance
     )
     assert not cert.abstained
     assert not cert.label.certified

@@ -69,7 +69,7 @@ def test_more_copies_extend_fewer() -> None:
     engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), seed=9, batch=64)
     x = torch.from_numpy(images(1)[0])
     short, long = (engine.estimate([Task(0, x, 0, n, 0)], on_copies=nothing)[0] for n in (1_200, 2_000))
-    assert (long.score.counts >= short.score.counts).all()
+    assert (long["score"].counts >= short["score"].counts).all()
 
 
 def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
@@ -87,11 +87,11 @@ def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
     others = probabilities[:, [0, 1, 3]].amax(1).double().numpy()
     assert evidence.votes == int((probabilities.argmax(1) == 2).sum())
     expected = hf.ScoreSamples(own, sigma=SIGMA).histogram()
-    assert np.abs(np.cumsum(evidence.score.counts - expected.counts)).max() <= 2
+    assert np.abs(np.cumsum(evidence["score"].counts - expected.counts)).max() <= 2
     margin = hf.ScoreSamples(
         (own.astype(np.float32) - others.astype(np.float32)).astype(float), support=(-1, 1), sigma=SIGMA
     )
-    assert np.abs(np.cumsum(evidence.margin.counts - margin.histogram().counts)).max() <= 2
+    assert np.abs(np.cumsum(evidence["margin"].counts - margin.histogram().counts)).max() <= 2
 
 
 def test_selection_and_estimation_never_share_noise() -> None:

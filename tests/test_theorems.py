@@ -7,7 +7,6 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 import holdfast as hf
-from holdfast.bounds.neyman_pearson import least_probability
 from holdfast.bounds.steps import StepBound
 
 Floats = NDArray[np.float64]
@@ -97,9 +96,9 @@ def test_more_thresholds_never_lower_the_bound(margins: Floats) -> None:
 def test_the_neyman_pearson_curve_is_convex_and_its_own_inverse_undone() -> None:
     p = np.linspace(0.001, 0.999, 999)
     for r in (0.3, 1.0, 2.5):
-        g = least_probability(p, r)
+        g = hf.Gaussian(1.0).least_probability(p, r)
         assert (np.diff(g, 2) >= -1e-15).all()
-        assert least_probability(g, -r) == pytest.approx(p, abs=1e-10)
+        assert hf.Gaussian(1.0).least_probability(g, -r) == pytest.approx(p, abs=1e-10)
 
 
 def test_one_sided_dkw_is_narrower_than_two_sided_by_the_known_factor() -> None:
@@ -120,8 +119,8 @@ def test_merging_steps_is_never_above_the_plain_sum_and_hardly_below() -> None:
         values = np.sort(1 / (1 + np.exp(-rng.normal(mean, sd, 100_000))))
         samples = hf.Exceedances(values, np.arange(100_000, 0, -1), 100_000, (0.0, 1.0))
         p = hf.DKW().lower(samples.counts, samples.n, ALPHA)
-        merged = StepBound.below(samples, p, guaranteed=False)
-        assert merged.z.size < 5_000
+        merged = StepBound.below(samples, p, noise=hf.Gaussian(1.0), guaranteed=False)
+        assert merged.weights.size < 5_000
         for r in (0.0, 0.5, 1.0, 2.0, 3.0):
             plain = float(np.dot(samples.widths, ndtr(ndtri(p) - r)))
             found = float(merged.value(np.array([r]))[0])

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 import holdfast as hf
+from evidence import evidence_of
 from holdfast.cli.app import run as holdfast
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
@@ -22,7 +23,7 @@ from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage import AcceptanceRule, AttackBounds
 from holdfast.triage.attack_bounds import bound_attacks
-from holdfast.triage.choose import tally
+from holdfast.triage.choose import threshold_test
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
 from holdfast.triage.sequence import certified_among, fallback, starting_levels
@@ -37,7 +38,7 @@ def certificate(
 ) -> hf.Certificate:
     """Of one class with these scores; of two classes, if no margins are given."""
     leads = 2 * scores - 1 if margins is None else margins
-    evidence = hf.Evidence(
+    evidence = evidence_of(
         scores.size,
         int((leads > 0).sum()),
         hf.ScoreSamples(scores, sigma=SIGMA).histogram(),
@@ -161,9 +162,9 @@ def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
     lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
     upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
     reach = AttackBounds(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
-    assert (tally(reach, rule).could_be_wrong, tally(reach, rule).surely_right) == (0, 2)
+    assert (threshold_test(reach, rule).could_be_wrong, threshold_test(reach, rule).surely_right) == (0, 2)
     other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
-    assert (tally(other_way, rule).could_be_wrong, tally(other_way, rule).surely_right) == (3, 0)
+    assert (threshold_test(other_way, rule).could_be_wrong, threshold_test(other_way, rule).surely_right) == (3, 0)
 
 
 def test_the_worst_answer_within_reach() -> None:
@@ -378,7 +379,7 @@ def test_alphas_below_what_can_be_computed_with_are_refused() -> None:
     with pytest.raises(hf.InvalidArgument, match="alpha must be at least"):
         hf.bound(scores, alpha=1e-300)
     smallest = replace(people[0][0], alpha=1e-100, claims=("label", "score", "margin"))
-    assert 0 <= smallest.score.lower(0.1) <= smallest.evidence.score.survival_lower().mean
+    assert 0 <= smallest.score.lower(0.1) <= smallest.evidence["score"].survival_lower().mean
     votes = smallest.evidence.votes
     assert smallest.label_radius == hf.LabelCertificate(votes, 500, SIGMA, 1e-100 / 3).radius
 

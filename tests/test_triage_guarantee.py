@@ -16,10 +16,10 @@ from scipy.special import ndtr
 from scipy.stats import binom, binomtest
 
 import holdfast as hf
-from holdfast.certificates.evidence import Evidence
+from evidence import evidence_of
 from holdfast.triage import AcceptanceRule, AttackBounds
 from holdfast.triage.attack_bounds import bound_attacks
-from holdfast.triage.choose import GRID, tally
+from holdfast.triage.choose import GRID, threshold_test
 from holdfast.triage.sequence import certified_among
 from holdfast.triage.threshold_test import ThresholdTest
 
@@ -72,7 +72,7 @@ def _bounds(radius: float) -> AttackBounds:
         score = hf.ScoreHistogram(counts, support=(0.0, 1.0), sigma=SIGMA)
         margin = hf.ScoreHistogram(counts, support=(-1.0, 1.0), sigma=SIGMA)
         made = hf.Provenance(0, ones, "gaussian", "step", "cpu", "float32", "0", 0.0)
-        evidence = Evidence(COPIES, ones, score, margin)
+        evidence = evidence_of(COPIES, ones, score, margin)
         return hf.Certificate(0, SELECTION, ALPHA, ("score",), "lower", hf.CDF(), evidence, made)
 
     reach, _ = bound_attacks(((certificate(k), 0) for k in range(COPIES + 1)), radius=radius, alpha=ALPHA)
@@ -119,12 +119,12 @@ def violations(name: str, choose: Callable[[AttackBounds], list[bool]], table: A
 
 
 def library(reach: AttackBounds) -> list[bool]:
-    return certified_among([tally(reach, rule) for rule in RULES], EPSILON, DELTA)
+    return certified_among([threshold_test(reach, rule) for rule in RULES], EPSILON, DELTA)
 
 
 def one_threshold(reach: AttackBounds) -> list[bool]:
     """All of delta on a single threshold."""
-    return [rule is RULES[30] and certified_among([tally(reach, rule)], EPSILON, DELTA)[0] for rule in RULES]
+    return [rule is RULES[30] and certified_among([threshold_test(reach, rule)], EPSILON, DELTA)[0] for rule in RULES]
 
 
 def consistent(violated: int, draws: int = DRAWS) -> bool:
@@ -175,6 +175,6 @@ def test_dividing_by_who_is_accepted_without_an_attack_would_break_the_promise()
 @pytest.mark.slow
 def test_the_counted_ratio_alone_would_break_the_promise() -> None:
     def counted(reach: AttackBounds) -> list[bool]:
-        return [tally(reach, rule).observed <= EPSILON for rule in RULES]
+        return [threshold_test(reach, rule).observed <= EPSILON for rule in RULES]
 
     assert not consistent(violations("by a hair", counted, bounds_of_every_count(), 300), 300)

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import holdfast as hf
-from holdfast.bounds.neyman_pearson import least_probability
 
 
 def empirical_mean(scores: hf.ScoreHistogram) -> float:
@@ -25,7 +24,7 @@ def best_possible(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDAr
     """
     a, b = scores.support
     share = (empirical_mean(scores) - a) / (b - a)
-    return a + (b - a) * least_probability(np.clip(share, 0.0, 1.0), radii / scores.sigma)
+    return a + (b - a) * scores.noise.least_probability(np.clip(share, 0.0, 1.0), radii)
 
 
 def limit(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -34,5 +33,5 @@ def limit(scores: hf.ScoreHistogram, radii: NDArray[np.float64]) -> NDArray[np.f
     Here too samples count as the upper ends of their bins, so that the two lines can be compared.
     """
     raised = np.concatenate(([0], scores.counts[:-2], [scores.counts[-2:].sum()]))
-    upper = hf.ScoreHistogram(raised, support=scores.support, sigma=scores.sigma)
+    upper = hf.ScoreHistogram(raised, support=scores.support, noise=scores.noise)
     return hf.bound(upper, alpha=0.5, method=hf.CDF(hf.Empirical())).lower(radii)

@@ -155,7 +155,7 @@ class Evaluation:
 def histogram(entry: Entry, measure: str) -> hf.ScoreHistogram:
     """The stored counts of a measure."""
     evidence = entry.certificate.evidence
-    return evidence.score if measure == "score" else evidence.margin
+    return evidence[measure]
 
 
 def label_radius(entry: Entry) -> float:

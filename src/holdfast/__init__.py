@@ -25,6 +25,8 @@ from holdfast.errors import (
     RunError,
 )
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
+from holdfast.measures import Mass, Measure
+from holdfast.noise import Gaussian, Noise, Uniform
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
 from holdfast.sequential.radius import AdaptiveRadius, adaptive_radius
@@ -74,16 +76,20 @@ __all__ = [
     "EmpiricalMean",
     "Evidence",
     "Exceedances",
+    "Gaussian",
     "Hoeffding",
     "HoldfastError",
     "InvalidArgument",
     "InvalidInput",
     "LabelCertificate",
     "Local",
+    "Mass",
     "MeanBound",
+    "Measure",
     "Method",
     "ModelError",
     "Naive",
+    "Noise",
     "Normalize",
     "NotClaimed",
     "ProbitModel",
@@ -99,6 +105,7 @@ __all__ = [
     "Tangent",
     "Tangents",
     "Triage",
+    "Uniform",
     "adaptive_radius",
     "bound",
     "bound_many",
