@@ -271,9 +271,7 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
 def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     """A browser's arithmetic would round this one up."""
     view = {"sure": format_confidence(1.5e-12), "share": 1, "n": 500, "label_radius": 0}
-    said = page.evaluate(
-        """async (view) => (await import("/page/wording.js")).surely(view, { curve: {} }, 0)""", view
-    )
+    said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, { curve: {} }, 0)""", view)
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from scipy.stats import binom
 
 import holdfast as hf
+from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
 from holdfast.noise import Gaussian
 from holdfast.report.accuracy import Question, as_json
@@ -29,7 +30,6 @@ from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
-from holdfast.certificates.proportions import share_intervals
 from holdfast.runs.method_names import method_description
 from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run

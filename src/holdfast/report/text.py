@@ -25,9 +25,7 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     where = "" if run.noise is None else in_norm(run.noise)
-    notes = [
-        f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius ({run.norm})."
-    ]
+    notes = [f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{where}."]
     if run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "
