@@ -18,7 +18,7 @@ function canvas(figure) {
 
 const line = (points) => points.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-export function drawCurve(figure, { curve, labelRadius, ghosts, radii, k, support, threshold, note }) {
+export function drawCurve(figure, { curve, labelRadius, ghosts, radii, norm, k, support, threshold, note }) {
   const { svg, width, height } = canvas(figure);
   const box = { left: 38, right: width - 14, top: 12, bottom: height - 38 };
   const farthest = radii[radii.length - 1];
@@ -35,7 +35,7 @@ export function drawCurve(figure, { curve, labelRadius, ghosts, radii, k, suppor
     const radius = farthest * tick / ticks;
     add(svg, "text", { x: x(radius), y: box.bottom + 17, "text-anchor": tick === ticks ? "end" : "middle" }, Number(radius.toPrecision(3)));
   }
-  add(svg, "text", { x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, "radius of the attack");
+  add(svg, "text", { x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `radius of the attack (${norm})`);
   for (const ghost of ghosts) add(svg, "path", { class: "ghost", d: line(ghost.map((bound, j) => [x(radii[j]), y(bound)])) });
   if (curve) {
     const lower = curve.lower.map((bound, j) => [x(radii[j]), y(bound)]);

@@ -44,7 +44,7 @@ function render() {
   const note = state.decision ? "only the question was asked: there is no curve" : missing;
   const ghosts = state.earlier.map((view) => named(view.measures, measure.name).curve).filter(Boolean).map((curve) => curve.lower);
   const { label_radius: labelRadius } = state.view || {};
-  drawCurve(by("chart"), { curve: measure.curve, labelRadius, ghosts, radii: radii(), k, support: measure.support, threshold: measure.at_least[at], note });
+  drawCurve(by("chart"), { curve: measure.curve, labelRadius, ghosts, radii: radii(), norm: (state.view || state.model).noise.norm, k, support: measure.support, threshold: measure.at_least[at], note });
   if (state.view) showCertificate(measure, k, at);
   else if (state.decision) showDecision(k, at);
   showHistogram();
