@@ -1,18 +1,27 @@
 """Runs of made-up certificates, written through the library's own store; no network, no sampling."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import holdfast as hf
-from evidence import evidence_of
+from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
+from holdfast.noise import Gaussian, Noise
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.recorded import record
 from holdfast.runs.store import Entry, write_part
 
 SIGMA = 0.25
 _MADE = {"noise": "made up", "model": "made up", "device": "cpu", "precision": "float32", "version": "0"}
 SECRET = 0x5EED5EED
+Made = Mapping[MeasureInfo, Callable[[NDArray[np.float64]], NDArray[np.float64]]]
+"""Further measures, each as a function of the class's score."""
+
+_SCORE, _MARGIN = (measure.info for measure in DEFAULT_MEASURES)
+_DEFAULT: Made = {_SCORE: lambda score: score, _MARGIN: lambda score: 2 * score - 1}
 
 
 def made_run(
@@ -25,17 +34,21 @@ def made_run(
     data: str = "made-up",
     seed: int = 0,
     in_a_part: int = 500,
+    noise: Noise | None = None,
+    measures: Made | None = None,
 ) -> CertifiedRun:
     """Logit-normal scores around all confidences, so that inputs are right, wrong and abstained on."""
     rng = np.random.default_rng(seed)
-    claims, method = ("label", "score", "margin"), hf.CDF()
+    added = Gaussian(SIGMA) if noise is None else noise
+    counted = {**_DEFAULT, **(measures or {})}
+    claims, method = ("label", *(info.name for info in counted)), hf.CDF()
     config = {
         "kind": "certified",
         "status": "complete",
         "data": data,
         "inputs": inputs,
         "label_names": list(names),
-        "sigma": SIGMA,
+        **record(added, tuple(counted)),
         "n": n,
         "n0": 10,
         "alpha": 0.001,
@@ -55,11 +68,13 @@ def made_run(
             claims=claims,
             sides="both" if sides == "both" else "lower",
             method=method,
-            evidence=evidence_of(
+            evidence=hf.Evidence(
                 n,
                 int((score > 0.5).sum()),
-                hf.ScoreSamples(score, sigma=SIGMA).histogram(),
-                hf.ScoreSamples(2 * score - 1, support=(-1.0, 1.0), sigma=SIGMA).histogram(),
+                {
+                    info: hf.ScoreSamples(value(score), support=info.support, noise=added).histogram()
+                    for info, value in counted.items()
+                },
             ),
             provenance=hf.Provenance.from_dict({**_MADE, "seed": hex(SECRET), "index": index, "seconds": 0.0}),
         )

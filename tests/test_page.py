@@ -120,7 +120,8 @@ def test_drop_an_image_move_both_sliders_read_the_verdict_export_and_read_it_aga
         radius = EMBEDDED_SIGMA * 4 * k / 400
         assert cert.score.lower(radius) == alone.score.lower(radius)
         lower, upper = floor_decimals(alone.score.lower(radius), 3), ceil_decimals(alone.score.upper(radius), 3)
-        assert page.inner_text("#sentence") == f"Within radius {radius:g} nobody can push {name} below {lower}."
+        said = f"{name}: within radius {radius:g} nobody can push the average score below {lower}."
+        assert page.inner_text("#sentence") == said
         assert f"above {upper}." in page.inner_text("#sure")
         assert "99.9%" in page.inner_text("#sure")
         reach = floor_decimals(alone.score.radius(at_least=threshold), 3)
@@ -269,8 +270,8 @@ def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
 
 def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     """A browser's arithmetic would round this one up."""
-    view = {"sure": format_confidence(1.5e-12), "share": 1, "n": 500, "label_radius": 0, "curve": {}}
-    said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, 0)""", view)
+    view = {"sure": format_confidence(1.5e-12), "share": 1, "n": 500, "label_radius": 0}
+    said = page.evaluate("""async (view) => (await import("/page/wording.js")).surely(view, { curve: {} }, 0)""", view)
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
 
 

@@ -16,7 +16,9 @@ from PIL import Image
 from scipy.stats import binom
 
 import holdfast as hf
+from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
+from holdfast.noise import Gaussian
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
@@ -28,9 +30,7 @@ from holdfast.report.text import headline
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
-from holdfast.runs.interval import share_intervals
 from holdfast.runs.method_names import method_description
-from holdfast.runs.run import DEFAULT_THRESHOLDS
 from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run
 
@@ -44,11 +44,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> CertifiedRun:
 
 @given(VALUES, st.integers(-UNIT, UNIT))
 def test_a_stored_bound_is_rounded_down_and_answers_thresholds_as_the_bound_does(value: float, k: int) -> None:
-    code = int(lower_codes(np.array([value]), -1.0)[0])
+    code = int(lower_codes(np.array([value]), (-1.0, 1.0))[0])
     m = (code >> 1) - UNIT
     assert m / UNIT <= value < (m + 1) / UNIT
     assert (code > 2 * (k + UNIT)) == (value > k / UNIT)
-    upper = int(upper_codes(np.array([value]), -1.0)[0]) - UNIT
+    upper = int(upper_codes(np.array([value]), (-1.0, 1.0))[0]) - UNIT
     assert (upper - 1) / UNIT < value <= upper / UNIT
 
 
@@ -86,7 +86,7 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert len(axis) < 110
     assert max(radius_axis([made], Question(radii=(3.0,)))) == 3.0
     odd = TabulatedRun(made, ())
-    odd.config = {**made.config, "sigma": 0.1379}
+    odd.config = {**made.config, "noise": Gaussian(0.1379).to_dict()}
     assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))
 
 
@@ -156,7 +156,7 @@ def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
     figure = accuracy_figure([made, imported], measure, Question())
     said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}
     for axes, run in zip(figure.axes, (made, imported), strict=True):
-        drawn = [line.get_linestyle() for line in axes.get_lines()][:: len(DEFAULT_THRESHOLDS[measure])]
+        drawn = [line.get_linestyle() for line in axes.get_lines()][:: len(made.thresholds(measure))]
         assert drawn == [said[method_description(method)] for method in run.methods(measure)]
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
 from holdfast.report.text import percent
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.imported import ImportedRun
-from holdfast.runs.interval import share_intervals
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, Log, LogRow, write_log
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from made_runs import made_run

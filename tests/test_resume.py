@@ -164,7 +164,7 @@ def test_another_network_or_sigma_is_refused(tmp_path: Path) -> None:
     interrupted(out)
     with pytest.raises(hf.RunError, match=r"question: the weights are others\. Repeat"):
         execute(SmoothedClassifier(small_net(seed=1), SIGMA), plan(out))
-    with pytest.raises(hf.RunError, match=r"sigma is 0\.2 there and 0\.3 here"):
+    with pytest.raises(hf.RunError, match=r"the noise is sigma = 0\.2 there and sigma = 0\.3 here"):
         execute(SmoothedClassifier(small_net(), 0.3), plan(out))
 
 

@@ -167,9 +167,12 @@ def test_a_stream_ends_with_a_certificate_that_spent_its_share(served: Running) 
     alone = from_python().certify(x, n=6_000, alpha=0.005, claims=("score",), sides="both", seed=5)
     radii = np.linspace(0, 1.2, 401)
     assert np.array_equal(found.score.lower(radii), alone.score.lower(radii))
-    view = events[-1]["view"]
-    assert view["sure"] == "99%"  # type: ignore[index]
-    assert view["curve"]["lower"] == found.score.lower(np.array(view["curve"]["radii"])).tolist()  # type: ignore[index]
+    view: Any = events[-1]["view"]
+    assert view["sure"] == "99%"
+    score, margin = view["measures"]
+    assert score["curve"]["lower"] == found.score.lower(np.array(view["radii"])).tolist()
+    assert margin["curve"] is None
+    assert sum(margin["histogram"]) == 6_000
     for each in events:
         if each["event"] == "progress":
             assert each["kind"] == "estimate, not a certificate"
@@ -187,8 +190,8 @@ def test_looks_are_certificates_of_the_first_copies() -> None:
             assert isinstance(n, int)
             assert isinstance(share, float)
             alone = from_python().certify(x, n=n, alpha=1e-3 * share, claims=("score",), seed=5)
-            curve = each["curve"]
-            assert curve["lower"] == alone.score.lower(np.array(curve["radii"])).tolist()  # type: ignore[index]
+            measures: Any = each["measures"]
+            assert measures[0]["curve"]["lower"] == alone.score.lower(np.array(each["radii"])).tolist()
 
 
 class Slow(nn.Module):
@@ -499,8 +502,12 @@ def test_an_exported_certificate_is_read_from_its_counts_not_from_its_summary(se
     document = cert.to_dict()
     document["summary"]["score_lower"] = [1.0, 1.0, 1.0, 1.0]
     view = served.client.post("/v1/read", json=document).json()
-    assert view["curve"]["lower"] == cert.score.lower(np.array(view["curve"]["radii"])).tolist()
-    assert view["curve"]["radius"] == cert.score.radius(at_least=view["curve"]["at_least"]).tolist()
+    assert [each["name"] for each in view["measures"]] == ["score", "margin"]
+    for each in view["measures"]:
+        curve = cert.curve(each["name"])
+        assert each["curve"]["lower"] == curve.lower(np.array(view["radii"])).tolist()
+        assert each["curve"]["upper"] == curve.upper(np.array(view["radii"])).tolist()
+        assert each["curve"]["radius"] == curve.radius(at_least=each["at_least"]).tolist()
 
 
 def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Running) -> None:
@@ -519,6 +526,23 @@ def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Runnin
         bad = json.loads(json.dumps(good))
         bad["evidence"]["score"].update(change)
         forgeries.append(bad)
+    evidence = good["evidence"]
+    described = evidence["measures"]
+    for others in (
+        [],
+        "score",
+        [described[0]] * 17,
+        [{**described[0], "name": f"m{k}"} for k in range(17)],
+        [{**described[0], "winning": -1.0}, described[1]],
+        [{**described[0], "support": [0.0, 2.0]}, described[1]],
+        [{**described[0], "title": "x" * 10_000}, described[1]],
+        [{**described[0], "name": "n"}, described[1]],
+        [{**described[0], "name": "nowhere"}, described[1]],
+    ):
+        forgeries.append({**good, "evidence": {**evidence, "measures": others}})
+    for noise in ({"kind": "nothing", "scale": 1.0}, {"kind": "gaussian", "sigma": 1e300}, {"kind": "gaussian"}, 7):
+        counts = {**evidence["margin"], "noise": noise}
+        forgeries.append({**good, "evidence": {**evidence, "margin": counts}})
     forgeries += [
         {**good, "method": "cdf-berk-jones-99999999"},
         {**good, "share": 7},

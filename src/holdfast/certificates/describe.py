@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ def format_confidence(alpha: float) -> str:
     return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
 
 
+def in_norm(noise: Noise) -> str:
+    """What follows a radius: nothing for l2, which goes without saying in the field."""
+    return "" if noise.norm == "l2" else f" in {noise.norm}"
+
+
 def _claims(certificate: "Certificate") -> list[str]:
     noise = certificate.noise
-    norm = "" if noise.norm == "l2" else f" in {noise.norm}"
+    norm = in_norm(noise)
     said = []
     if certificate.measures:
         averages = " and ".join(_average(certificate, info) for info in certificate.measures)

@@ -8,10 +8,12 @@ import typer
 from rich.console import Console
 
 from holdfast.bounds.named import band_names
-from holdfast.cli.options import COMPILE, DATA, MODEL, PRECISION
-from holdfast.cli.parsing import choice, seed_number, words
+from holdfast.cli.options import CLAIMED, COMPILE, DATA, MEASURED, MODEL, NOISE, PRECISION, SIGMA
+from holdfast.cli.parsing import choice, measures_named, noise_from, seed_number, words
 from holdfast.errors import DatasetError
-from holdfast.validation import check_count, check_sigma
+from holdfast.measures import DEFAULT_MEASURES
+from holdfast.noise import as_noise
+from holdfast.validation import check_count
 
 if TYPE_CHECKING:
     from holdfast.runs.certified import CertifiedRun
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
 def certify(
     model: str = MODEL,
     data: str = DATA,
-    sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
+    sigma: float | None = SIGMA,
+    noise: str | None = NOISE,
     out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
     n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
-    claims: str = typer.Option("label,score,margin", help="What alpha is spent on, in equal shares."),
+    claims: str = typer.Option(CLAIMED, help=f"What alpha is spent on, in equal shares: label, {MEASURED}."),
     sides: str = typer.Option("lower", help="'lower', or 'both' for upper bounds too."),
     band: str = typer.Option(band_names()[0], help=f"The distribution's band: {', '.join(band_names())}."),
     thresholds: int | None = typer.Option(
@@ -69,6 +72,8 @@ def certify(
     from holdfast.zoo.datasets.open import open_dataset
 
     compute = compute_named(engine, workers=workers, cores_per_worker=cores_per_worker, address=address)
+    added = noise_from(sigma, noise)
+    measures = measures_named(words(claims))
     settings = Settings(
         n,
         n0,
@@ -76,8 +81,8 @@ def certify(
         words(claims),
         sides,
         CDF(band=band_named(choice(band, "--band", band_names())), thresholds=thresholds),
+        measures=[measure.info for measure in (*DEFAULT_MEASURES, *measures)],
     )
-    check_sigma(sigma)
     known_seed = seed_number(seed)
     check_count("--skip", skip)
     if max_ is not None:
@@ -100,9 +105,9 @@ def certify(
             style="yellow",
         )
     trained = checkpoint.notes.get("sigma")
-    if trained is not None and float(trained) != sigma:
+    if trained is not None and as_noise(None, float(trained)) != added:
         errors.print(
-            f"note: {model} was trained with sigma = {trained}, and is certified here with sigma = {sigma:g}",
+            f"note: {model} was trained with sigma = {trained}, and is certified here with {added.title}",
             style="yellow",
         )
     if len(inputs.shape) == 3 and inputs.shape[-1] != checkpoint.architecture.size:
@@ -113,7 +118,8 @@ def certify(
         )
     smoothed = SmoothedClassifier(
         checkpoint.net,
-        sigma,
+        noise=added,
+        measures=measures,
         outputs=outputs,
         inputs=inputs_kind,
         device=device,

@@ -7,8 +7,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from holdfast.cli.options import COMPILE, DATA, MODEL, PRECISION
-from holdfast.cli.parsing import seed_number
+from holdfast.cli.options import COMPILE, DATA, MEASURED, MODEL, NOISE, PRECISION, SIGMA
+from holdfast.cli.parsing import measures_named, noise_from, seed_number
+from holdfast.measures import DEFAULT_MEASURES
 from holdfast.validation import check_count
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 def decide(
     model: str = MODEL,
     data: str = DATA,
-    sigma: float = typer.Option(..., help="Standard deviation of the noise, in pixels of [0, 1]."),
+    sigma: float | None = SIGMA,
+    noise: str | None = NOISE,
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
-    measure: str = typer.Option("score", help="'score' or 'margin'."),
+    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {MEASURED}."),
     n: int = typer.Option(100_000, help="Give up after this many noisy copies of an input."),
     n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
     alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),
@@ -41,11 +43,10 @@ def decide(
     from holdfast.cli.models import check_images, open_model
     from holdfast.noise import check_seed
     from holdfast.smoothed import SmoothedClassifier
-    from holdfast.validation import check_sigma
     from holdfast.zoo.datasets.labelled import Images, LabelledInputs
     from holdfast.zoo.datasets.open import open_dataset
 
-    check_sigma(sigma)
+    added, measures = noise_from(sigma, noise), measures_named([measure])
     check_count("--skip", skip)
     if max_ is not None:
         check_count("--max", max_)
@@ -54,7 +55,8 @@ def decide(
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         open_model(model, inputs).net,
-        sigma,
+        noise=added,
+        measures=measures,
         outputs=outputs,
         inputs="images",
         device=device,

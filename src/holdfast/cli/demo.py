@@ -52,7 +52,7 @@ def demo(
     smoothed = SmoothedClassifier(checkpoint.net, EMBEDDED_SIGMA, inputs="images", device=device)
     console = Console(highlight=False)
     console.print(
-        f"Certifying {len(chosen)} Fashion-MNIST images with a small network, sigma = {EMBEDDED_SIGMA:g}: "
+        f"Certifying {len(chosen)} Fashion-MNIST images with a small network, {smoothed.noise.title}: "
         f"{n:,} noisy copies each, alpha = {alpha:g} ...",
         soft_wrap=True,
     )
@@ -108,20 +108,20 @@ def _three(entries: "Sequence[Entry]") -> "dict[str, Entry]":
     """The most confident input, the one whose radius promises most beyond its confidence, and the most fragile."""
     from holdfast.certificates.certificate import Certificate
 
-    def confidence(entry: "Entry") -> float:
-        certificate: Certificate = entry.certificate
-        return certificate.score.lower(certificate.sigma)
+    def confidence(certificate: Certificate, scales: int) -> float:
+        first = next(iter(certificate.curves.values()))
+        return float(first.lower(scales * certificate.noise.scale))
 
     def gap(entry: "Entry") -> float:
         certificate: Certificate = entry.certificate
-        return certificate.label_radius / certificate.sigma - 3 * certificate.score.lower(0.0)
+        return certificate.label_radius / certificate.noise.scale - 3 * confidence(certificate, 0)
 
-    ranked = sorted(entries, key=confidence)
+    ranked = sorted(entries, key=lambda entry: confidence(entry.certificate, 1))
     picked = {"The most confident": ranked[-1]}
     others = [entry for entry in ranked if entry is not ranked[-1]]
     if others:
         picked["A safe label, a modest confidence"] = max(others, key=gap)
         rest = [entry for entry in others if entry not in picked.values()]
         if rest:
-            picked["The most fragile"] = min(rest, key=lambda entry: entry.certificate.score.lower(0.0))
+            picked["The most fragile"] = min(rest, key=lambda entry: confidence(entry.certificate, 0))
     return picked

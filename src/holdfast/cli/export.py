@@ -5,13 +5,11 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from holdfast.cli.parsing import choice
-
 
 def export(
     run: Path = typer.Argument(..., help="A run's folder."),
     out: Path = typer.Option(..., help="The TSV file to write; it must not exist yet."),
-    measure: str = typer.Option(..., help="'label' for Cohen et al.'s format; 'score' or 'margin' for the paper's."),
+    measure: str = typer.Option(..., help="'label' for Cohen et al.'s format; the name of a measure for the paper's."),
 ) -> None:
     """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
     from holdfast.errors import RunError
@@ -20,7 +18,6 @@ def export(
     from holdfast.runs.run import Run
     from holdfast.runs.tsv import write_log
 
-    choice(measure, "--measure", ("label", "score", "margin"))
     if not out.absolute().parent.is_dir():
         raise RunError(f"the folder of {out} does not exist; create it first")
     opened = Run.open(run)

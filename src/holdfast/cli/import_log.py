@@ -17,9 +17,9 @@ def import_command(
     from holdfast.runs.imported import import_log
 
     run = import_log(log, out, measure=measure, sigma=sigma)
-    known = "unknown" if run.sigma is None else f"{run.sigma:g}"
+    known = "noise unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
     console = Console(highlight=False)
     console.print(
-        f"imported {len(run)} inputs ({run.measures[0]}, sigma {known}) into {out}; next: holdfast report {shlex.quote(str(out))}",
+        f"imported {len(run)} inputs ({run.measures[0]}, {known}) into {out}; next: holdfast report {shlex.quote(str(out))}",
         soft_wrap=True,
     )

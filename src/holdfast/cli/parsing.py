@@ -1,8 +1,11 @@
 """From what people type to values."""
 
 import math
+from collections.abc import Iterable
 
 from holdfast.errors import InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES, Measure, measure_named
+from holdfast.noise import Noise, as_noise, noise_named
 
 
 def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
@@ -25,6 +28,22 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
 def words(text: str) -> tuple[str, ...]:
     """``"label,score"`` as words."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def noise_from(sigma: float | None, noise: str | None) -> Noise:
+    """The noise that ``--sigma`` or ``--noise`` names; one of them must."""
+    if (sigma is None) == (noise is None):
+        raise InvalidArgument(
+            "expected the noise: either --sigma 0.25, for Gaussian noise, or --noise with another kind, such as uniform:0.5; "
+            + ("got neither" if noise is None else "got both")
+        )
+    return as_noise(None, sigma) if noise is None else noise_named(noise)
+
+
+def measures_named(names: Iterable[str]) -> tuple[Measure, ...]:
+    """The measures of these names that are not counted anyway."""
+    found = (measure_named(name) for name in dict.fromkeys(names) if name != "label")
+    return tuple(measure for measure in found if measure not in DEFAULT_MEASURES)
 
 
 def choice(value: str, option: str, known: tuple[str, ...]) -> str:

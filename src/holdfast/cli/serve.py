@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from holdfast.cli.options import COMPILE, PRECISION
+from holdfast.cli.options import COMPILE, NOISE, PRECISION
+from holdfast.cli.parsing import measures_named, noise_from, words
+from holdfast.noise import as_noise
 
 if TYPE_CHECKING:
     from holdfast.triage import Triage
@@ -23,7 +25,11 @@ def serve(
         help="A checkpoint (.safetensors, or torch weights), or the name of a network; default: embedded.",
     ),
     sigma: float | None = typer.Option(
-        None, help="Standard deviation of the noise; default: what the network was trained with."
+        None, help="Standard deviation of Gaussian noise; default: what the network was trained with."
+    ),
+    noise: str | None = NOISE,
+    measures: str = typer.Option(
+        "", help="Measures to count beside the usual ones, such as mass-3-5 for the mass of classes 3 and 5."
     ),
     data: str | None = typer.Option(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
@@ -75,15 +81,19 @@ def serve(
         inputs = load_fashion_mnist()
     checkpoint = open_model(model, inputs)
     trained = checkpoint.notes.get("sigma")
-    if sigma is None and trained is None:
-        raise InvalidArgument(
-            f"{model} does not say with which noise it was trained: give --sigma, such as --sigma 0.25"
-        )
+    if sigma is None and noise is None:
+        if trained is None:
+            raise InvalidArgument(
+                f"{model} does not say with which noise it was trained: give --sigma, such as --sigma 0.25, or --noise"
+            )
+        sigma = float(trained)
+    added = noise_from(sigma, noise)
     architecture = checkpoint.architecture
     shape = inputs.shape if inputs is not None else (architecture.channels, architecture.size, architecture.size)
     smoothed = SmoothedClassifier(
         checkpoint.net,
-        float(trained or 0) if sigma is None else sigma,
+        noise=added,
+        measures=measures_named(words(measures)),
         outputs=outputs,
         inputs="images",
         device=device,
@@ -93,9 +103,9 @@ def serve(
     )
     rule = None if triage is None else _read_triage(triage)
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
-    if trained is not None and float(trained) != smoothed.sigma:
+    if trained is not None and as_noise(None, float(trained)) != added:
         Console(stderr=True, highlight=False).print(
-            f"note: {model} was trained with sigma = {trained}, and is served here with sigma = {smoothed.sigma:g}",
+            f"note: {model} was trained with sigma = {trained}, and is served here with {added.title}",
             style="yellow",
         )
     console = Console(highlight=False)

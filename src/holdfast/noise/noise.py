@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from inspect import isabstract
 from typing import Any, ClassVar
@@ -80,17 +80,38 @@ class Noise(ABC):
         """The inverse of :meth:`to_dict`, for every kind whose class is defined."""
         if not isinstance(d, Mapping) or not isinstance(d.get("kind"), str):
             raise InvalidArgument(f"expected a noise written by to_dict(), a dictionary with its kind, got {d!r}")
-        kinds = _kinds()
-        if d["kind"] not in kinds:
-            raise InvalidArgument(
-                f"noise of the kind {d['kind']!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
-                f"Import the module that defines it first"
-            )
+        kind = _kind_named(d["kind"])
         parameters = {name: value for name, value in d.items() if name != "kind"}
         try:
-            return kinds[d["kind"]](**parameters)
+            return kind(**parameters)
         except TypeError as error:
             raise InvalidArgument(f"{d['kind']} noise does not have these parameters: {parameters!r}") from error
+
+
+def noise_named(text: str) -> Noise:
+    """A noise from its kind and its numbers, for the command line: ``gaussian:0.25``, ``uniform:0.5``, ..."""
+    name, _, rest = text.partition(":")
+    kind = _kind_named(name)
+    expected = [field.name for field in fields(kind)]
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(expected):
+        raise InvalidArgument(
+            f"noise must be a kind and its numbers, such as uniform:0.5; {name} takes {', '.join(expected)}, got {text!r}"
+        )
+    return kind(*numbers)
+
+
+def _kind_named(name: str) -> type[Noise]:
+    kinds = _kinds()
+    if name not in kinds:
+        raise InvalidArgument(
+            f"noise of the kind {name!r} is not known here; expected one of {', '.join(sorted(kinds))}. "
+            f"Import the module that defines it first"
+        )
+    return kinds[name]
 
 
 def _kinds() -> dict[str, type[Noise]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.certificates.proportions import LEVEL, ShareIntervals, share_intervals
 from holdfast.errors import InvalidArgument
-from holdfast.runs.interval import LEVEL, ShareIntervals, share_intervals
 from holdfast.runs.method_names import LABEL_METHOD, guaranteed
-from holdfast.runs.run import DEFAULT_THRESHOLDS, Run
+from holdfast.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,27 @@ class Question:
     methods: tuple[str, ...] | None = None
 
     def radii_for(self, run: Run) -> tuple[float, ...]:
-        """The radii asked for, or the run's own, or multiples of sigma up to four."""
+        """The radii asked for, or the run's own, or multiples of the noise's scale up to four."""
         if self.radii is not None:
             return self.radii
         if run.radii is not None:
             return run.radii
-        step = run.sigma or 0.25
+        step = 0.25 if run.noise is None else run.noise.scale
         return tuple(round(k * step, 6) for k in range(5))
 
-    def thresholds_for(self, measure: str) -> tuple[float, ...]:
+    def thresholds_for(self, run: Run, measure: str) -> tuple[float, ...]:
         """The thresholds asked for, or the measure's usual ones."""
-        return self.thresholds if self.thresholds is not None else DEFAULT_THRESHOLDS[measure]
+        return self.thresholds if self.thresholds is not None else run.thresholds(measure)
 
     def methods_for(self, run: Run, measure: str) -> tuple[str, ...]:
         """The methods asked for, or all the run has."""
         return self.methods if self.methods is not None else run.methods(measure)
+
+
+def measures_of(runs: Sequence[Run]) -> list[str]:
+    """What any of the runs certified: measures in the order of their runs, and the label last."""
+    found = dict.fromkeys(measure for run in runs for measure in run.measures)
+    return sorted(found, key=lambda measure: measure == "label")
 
 
 def accuracy_rows(run: Run, question: Question) -> Iterator[AccuracyRow]:
@@ -62,7 +68,7 @@ def accuracy_rows(run: Run, question: Question) -> Iterator[AccuracyRow]:
             values = run.certified_accuracy("label", radii=at)[0]
             yield AccuracyRow(name, "label", LABEL_METHOD, True, None, radii, tuple(values.tolist()))
             continue
-        thresholds = question.thresholds_for(measure)
+        thresholds = question.thresholds_for(run, measure)
         for method in question.methods_for(run, measure):
             table = run.certified_accuracy(measure, radii=at, thresholds=thresholds, method=method)
             sure = guaranteed(method)
@@ -80,10 +86,12 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
                 "status": run.config.get("status", "complete"),
                 "inputs": len(run),
                 "accuracy": float(run.correct.mean()),
-                **{
-                    key: run.config.get(key)
-                    for key in ("data", "sigma", "n", "n0", "alpha", "claims", "sides", "method")
-                },
+                "data": run.config.get("data"),
+                "sigma": run.sigma,
+                "noise": None if run.noise is None else run.noise.to_dict(),
+                "norm": run.norm,
+                "measures": [run.measure(name).to_dict() for name in measures_of([run]) if name != "label"],
+                **{key: run.config.get(key) for key in ("n", "n0", "alpha", "claims", "sides", "method")},
                 "interval_level": LEVEL,
                 "certified_accuracy": [
                     {
@@ -105,7 +113,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
 
 
 def _interval(share: float, n: int) -> list[float]:
-    """Where the population's share is likely to be; see :class:`~holdfast.runs.interval.ShareIntervals`."""
+    """Where the population's share is likely to be; see :class:`~holdfast.certificates.proportions.ShareIntervals`."""
     of, k = _intervals(n), round(share * n)
     return [float(of.lower[k]), float(of.upper[k])]
 

@@ -12,12 +12,12 @@ _STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
 
 
 def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
-    """Round steps up to four sigma (or further, if asked), with every radius that was asked for or is known."""
+    """Round steps up to four times the noise's scale (or further, if asked), with every radius that was asked for or is known."""
     named = {0.0}
     for run in runs:
         named.update(question.radii_for(run))
         named.update(run.radii or ())
-        named.update(() if run.sigma is None else (run.sigma,))
+        named.update(() if run.noise is None else (run.noise.scale,))
     furthest = max(named | {_furthest(run) for run in runs})
     step = _round_step(furthest)
     count = math.ceil(Decimal(repr(furthest)) / step)
@@ -25,10 +25,10 @@ def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
 
 
 def _furthest(run: Run) -> float:
-    """Four sigma, or the largest radius a log lists."""
+    """Four times the noise's scale, or the largest radius a log lists."""
     if run.config["kind"] == "imported" and run.radii is None:
         return float(run.label_radius.max(initial=1.0))
-    return 0.0 if run.sigma is None else round(4 * run.sigma, 6)
+    return 0.0 if run.noise is None else round(4 * run.noise.scale, 6)
 
 
 def _round_step(furthest: float) -> Decimal:

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.proportions import LEVEL
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
-from holdfast.report.accuracy import Question
+from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
-from holdfast.runs.interval import LEVEL
+from holdfast.runs.folder import file_stem
 from holdfast.runs.plot import (
     draw_accuracy,
     frame,
     interval_handle,
     line_styles,
     method_handles,
+    radii_label,
     run_handles,
     threshold_handles,
 )
@@ -36,11 +39,10 @@ KINDS = (".png", ".svg", ".pdf")
 def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
     """One figure per measure, all runs in it; each as PNG and as SVG; returns the files."""
     written = []
-    for measure in ("score", "margin", "label"):
+    for measure in measures_of(runs):
         having = [run for run in runs if measure in run.measures]
-        if having:
-            figure = accuracy_figure(having, measure, question)
-            written += [save_figure(figure, folder / f"certified_accuracy_{measure}.{kind}") for kind in ("png", "svg")]
+        figure, name = accuracy_figure(having, measure, question), f"certified_accuracy_{file_stem(measure)}"
+        written += [save_figure(figure, folder / f"{name}.{kind}") for kind in ("png", "svg")]
     return written
 
 
@@ -57,12 +59,12 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             _draw_labels(figure.subplots(), runs, question)
             return figure
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
+        thresholds = question.thresholds_for(runs[0], measure)
         methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
         lines = line_styles(methods)
         panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
         for axes, run in zip(panels.ravel(), runs, strict=True):
-            radii, thresholds = _axis(run, runs, question), question.thresholds_for(measure)
-            chosen = question.methods_for(run, measure)
+            radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
             reach = draw_accuracy(
                 axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL, lines=lines
             )
@@ -77,7 +79,9 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             fontsize=8.5,
             handlelength=2.6,
         )
-        panels.ravel()[-1].legend(handles=threshold_handles(measure, thresholds), loc="best", fontsize=8.5)
+        panels.ravel()[-1].legend(
+            handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5
+        )
         return figure
 
 
@@ -99,8 +103,8 @@ def examples_figure(
                 "abstains" if certificate.abstained else names.get(certificate.predicted, str(certificate.predicted))
             )
             top.set_title(f"{verdict}\n(label: {names.get(entry.label, str(entry.label))})", fontsize=10)
-            draw_curves(bottom, certificate.curves, up_to=4 * certificate.sigma)
-            bottom.set_ylim(-1.02, 1.02)
+            draw_curves(bottom, certificate.curves, up_to=4 * certificate.noise.scale)
+            bottom.set_ylim(*_range(certificate))
             if "label" in certificate.claims and certificate.label_radius > 0:
                 bottom.axvline(
                     certificate.label_radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius"
@@ -108,6 +112,14 @@ def examples_figure(
             bottom.set_ylabel("certified average" if column == 0 else "")
         grid[1, 0].legend(loc="lower left", fontsize=8)
         return figure
+
+
+def _range(certificate: Certificate) -> tuple[float, float]:
+    """From the lowest to the highest value of any claimed measure, with a little room."""
+    supports = [certificate.evidence.measure(name).support for name in certificate.curves]
+    low, high = min((low for low, _ in supports), default=0.0), max((high for _, high in supports), default=1.0)
+    room = (high - low) / 100
+    return low - room, high + room
 
 
 def check_new_figure(path: Path, option: str) -> None:
@@ -153,6 +165,7 @@ def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
         longest = max(longest, radii, key=np.max)
         reach = max(reach, draw_accuracy(axes, run, "label", radii=radii, interval=LEVEL, colours=(colour,)))
     frame(axes, runs[0], longest, reach)
+    axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
     axes.legend(handles=run_handles(runs), fontsize=8.5)

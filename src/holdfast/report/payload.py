@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificates.certificate import format_confidence
-from holdfast.report.accuracy import Question
-from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
+from holdfast.certificates.describe import format_confidence, in_norm
+from holdfast.certificates.proportions import LEVEL, share_intervals
+from holdfast.report.accuracy import Question, measures_of
+from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
 from holdfast.report.packing import Columns
 from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.thumbnails import Sheets
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.interval import LEVEL, share_intervals
 from holdfast.runs.method_names import guaranteed, method_description
 from holdfast.scores import OccupiedCounters
 from holdfast.scores.rounding import format_number
 from holdfast.version import installed_version
 
 HISTOGRAM_BINS = 50
-_SUPPORTS = {"score": (0, 1), "margin": (-1, 1)}
 _RIGHT, _WRONG, _ABSTAINED = 0, 1, 2
 
 
@@ -34,14 +33,14 @@ def payload(
     columns: Columns,
 ) -> dict[str, Any]:
     """The page's facts; the numbers go into ``columns``. ``pictures`` are by the position of their run."""
-    measures = [measure for measure in ("score", "margin", "label") if any(measure in run.measures for run in runs)]
     return {
         "format": 1,
         "version": installed_version(),
         "unit": UNIT,
         "radii": [format_number(radius) for radius in radii],
-        "measures": measures,
-        "start": _start(runs[0], question, radii, measures),
+        "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
+        "norms": list(dict.fromkeys(run.norm for run in runs)),
+        "start": {"radius": _start(runs[0], question, radii)},
         "intervals": {
             "level": format_number(LEVEL),
             "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}},
@@ -53,16 +52,25 @@ def payload(
     }
 
 
-def _start(run: TabulatedRun, question: Question, radii: Sequence[float], measures: Sequence[str]) -> dict[str, Any]:
-    """Where the sliders stand when the page opens: the first threshold asked for, and one sigma."""
-    asked = [radius for radius in question.radii or () if radius > 0]
-    radius = asked[0] if asked else run.sigma or 0.25
+def _described(runs: Sequence[TabulatedRun], measure: str, question: Question) -> dict[str, Any]:
+    """What can be chosen on the page, with the range of its thresholds and the usual ones; the label has none."""
+    if measure == "label":
+        return {"name": measure, "title": measure, "units": None, "thresholds": []}
+    having = [run for run in runs if measure in run.measures]
+    lows, highs = zip(*(support_units(run.measure(measure).support) for run in having), strict=True)
     return {
-        "thresholds": {
-            measure: threshold_units(question.thresholds_for(measure)[0]) for measure in measures if measure != "label"
-        },
-        "radius": int(np.argmin(np.abs(np.array(radii) - radius))),
+        "name": measure,
+        "title": having[0].measure(measure).title,
+        "units": (min(lows), max(highs)),
+        "thresholds": [threshold_units(each) for each in question.thresholds_for(having[0], measure)],
     }
+
+
+def _start(run: TabulatedRun, question: Question, radii: Sequence[float]) -> int:
+    """Where the slider of the radius stands when the page opens: at the first that was asked for, or the noise's scale."""
+    asked = [radius for radius in question.radii or () if radius > 0]
+    radius = asked[0] if asked else 0.25 if run.noise is None else run.noise.scale
+    return int(np.argmin(np.abs(np.array(radii) - radius)))
 
 
 def _names(runs: Sequence[TabulatedRun]) -> list[str]:
@@ -76,7 +84,10 @@ def _names(runs: Sequence[TabulatedRun]) -> list[str]:
 
 def _intervals(n: int, columns: Columns) -> dict[str, Any]:
     of = share_intervals(n)
-    return {"low": columns.add(floor_units(of.lower)), "high": columns.add(upper_codes(of.upper, 0).astype(np.int32))}
+    return {
+        "low": columns.add(floor_units(of.lower)),
+        "high": columns.add(upper_codes(of.upper, (0.0, 1.0)).astype(np.int32)),
+    }
 
 
 def _run(
@@ -94,8 +105,8 @@ def _run(
         "name": name,
         "kind": config["kind"],
         "inputs": len(run),
-        "sigma": None if run.sigma is None else format_number(run.sigma),
-        "sigmaAt": None if run.sigma is None else list(radii).index(run.sigma),
+        "noise": None if run.noise is None else run.noise.title,
+        "inNorm": "" if run.noise is None else in_norm(run.noise),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
         "method": config.get("method"),
@@ -127,15 +138,15 @@ def _label(run: TabulatedRun, radii: Sequence[float], columns: Columns) -> dict[
 def _measure(
     run: TabulatedRun, measure: str, question: Question, radii: Sequence[float], columns: Columns
 ) -> dict[str, Any]:
-    support = _SUPPORTS[measure]
+    info = run.measure(measure)
     at, known = np.array(radii), np.array(radii if run.radii is None else run.radii)
     # Bounds fall with the radius: between known radii the value of the next larger one holds, and beyond the last, nothing.
     where = np.searchsorted(known, at)
     methods = []
     for method in question.methods_for(run, measure):
         lower = run.lower(measure, method, known)
-        unknown = np.full((len(run), 1), float(support[0]))
-        codes = lower_codes(np.concatenate((lower, unknown), axis=1)[:, where], support[0])
+        unknown = np.full((len(run), 1), info.support[0])
+        codes = lower_codes(np.concatenate((lower, unknown), axis=1)[:, where], info.support)
         methods.append(
             {
                 "name": method,
@@ -145,12 +156,19 @@ def _measure(
                 "lower": columns.add(codes, row=len(radii)),
             }
         )
-    found: dict[str, Any] = {"support": support, "methods": methods, "upper": None, "histogram": None}
+    found: dict[str, Any] = {
+        "title": info.title,
+        "support": info.support,
+        "units": support_units(info.support),
+        "methods": methods,
+        "upper": None,
+        "histogram": None,
+    }
     stored = run.run
     if isinstance(stored, CertifiedRun):
         if stored.config["sides"] == "both":
             upper = stored.upper(measure, str(stored.config["method"]), at)
-            found["upper"] = columns.add(upper_codes(upper, support[0]), row=len(radii))
+            found["upper"] = columns.add(upper_codes(upper, info.support), row=len(radii))
         counted = [_counted(scores) for scores in stored.scores(measure)]
         found["histogram"] = columns.add(np.array(counted))
         found["bins"] = HISTOGRAM_BINS
@@ -178,14 +196,16 @@ def facts(run: TabulatedRun) -> list[list[str]]:
         ("split", config.get("split")),
         ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} ({why_fewer(config)})"),
         ("model", config.get("model") or config.get("provenance", {}).get("model")),
-        ("sigma", None if run.sigma is None else format_number(run.sigma)),
+        ("noise", None if run.noise is None else run.noise.title),
+        ("radii are in", run.norm),
         ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),
         ("copies to choose the class (n0)", config.get("n0")),
         ("alpha, for everything on one certificate", None if "alpha" not in config else format_number(config["alpha"])),
         ("claims", ", ".join(config.get("claims", run.measures))),
         ("sides", config.get("sides")),
         ("bound", config.get("method")),
-        *((key, config.get("provenance", {}).get(key)) for key in ("noise", "precision", "device")),
+        ("noise generator", config.get("provenance", {}).get("noise")),
+        *((key, config.get("provenance", {}).get(key)) for key in ("precision", "device")),
         ("holdfast", config.get("provenance", {}).get("version")),
         *sorted(config.get("versions", {}).items()),
         ("platform", config.get("platform")),

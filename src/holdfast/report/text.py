@@ -7,27 +7,25 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows
+from holdfast.certificates.describe import in_norm
+from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, measures_of
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import floor_decimals, format_number
 
-_ORDER = ("score", "margin", "label")
-
 
 def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
     """Certified accuracy by radius, one line for each measure, threshold and method; in blocks that fit the width."""
-    rows = sorted(
-        accuracy_rows(run, question),
-        key=lambda row: (_ORDER.index(row.measure), row.threshold or 0.0),
-    )
+    order = measures_of([run])
+    rows = sorted(accuracy_rows(run, question), key=lambda row: (order.index(row.measure), row.threshold or 0.0))
     radii = question.radii_for(run)
     names = max(len(method_title(row.method)) for row in rows) + max(len(claim_title(row)) for row in rows) + 4
     column = max(5, *(len(format_number(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
-    notes = ["Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius."]
+    where = "" if run.noise is None else in_norm(run.noise)
+    notes = [f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{where}."]
     if run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "
@@ -82,8 +80,8 @@ def headline(run: Run) -> str:
         said[0] += f" of {planned} ({why_fewer(config)})"
     if config.get("data"):
         said.append(str(config["data"]))
-    if run.sigma is not None:
-        said.append(f"sigma {format_number(run.sigma)}")
+    if run.noise is not None:
+        said.append(run.noise.title.replace(" = ", " "))
     if "n" in config:
         said.append(f"n {config['n']:,}")
     if "alpha" in config:

@@ -11,6 +11,8 @@ from holdfast.bounds import Curve, bound
 from holdfast.bounds.named import method_named
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.label import LabelCertificate
+from holdfast.errors import RunError
+from holdfast.noise import Noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.method_names import LABEL_METHOD
@@ -89,7 +91,7 @@ class CertifiedRun(Run):
         stored = self.columns(["n", "votes"])
         pairs, where = np.unique(np.stack((stored["votes"], stored["n"])), axis=1, return_inverse=True)
         share = float(self.config["alpha"]) / len(self.measures)
-        labels = [LabelCertificate(int(votes), int(n), float(self.config["sigma"]), share) for votes, n in pairs.T]
+        labels = [LabelCertificate(int(votes), int(n), alpha=share, noise=self._noise) for votes, n in pairs.T]
         radii = np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
         return radii[where.ravel()]
 
@@ -107,7 +109,13 @@ class CertifiedRun(Run):
 
     def scores(self, measure: str) -> Iterator[OccupiedCounters]:
         """The stored counts of every input's scores, in the order of the index."""
-        return read_scores(self._folder, measure)
+        return read_scores(self._folder, self.measure(measure), self._noise)
+
+    @cached_property
+    def _noise(self) -> Noise:
+        if self.noise is None:
+            raise RunError(f"{self.path}/run.json says nothing of the noise; restore it from a copy")
+        return self.noise
 
     def _values(
         self, measure: str, method: str, radii: NDArray[np.float64], value: Callable[[Curve], NDArray[np.float64]]

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.calibration_checks import check_whole
 from holdfast.runs.certified import CertifiedRun
@@ -32,7 +34,7 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         )
     if source.config.get("status") == "complete":
         check_whole(source.path, source.config, len(source))
-    finer = sorted({entry.certificate.evidence["score"].grid.bins for entry in source})
+    finer = np.unique(source.columns(["bins"])["bins"]).tolist()
     entries = [
         Entry(
             entry.index,
@@ -42,7 +44,7 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         for entry in source
     ]
     RunFolder.refuse(out)
-    RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins) * len(entries))
+    RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
     folder = RunFolder.create(out, {**source.config, "compacted": {"bins": bins, "from_bins": finer}})
     write_part(folder, 0, entries)
     return CertifiedRun(folder)

@@ -17,18 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument
 from holdfast.noise import check_seed
+from holdfast.progress import ignore
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.exports import export_log
+from holdfast.runs.exports import export_log, export_name
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.lock import locked
+from holdfast.runs.recorded import record
 from holdfast.runs.resume import RUNNING, ResumeState, begun, check_same, data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import write_log
 from holdfast.runs.writer import writing
 from holdfast.smoothed import Settings, SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
-
-_EXPORTS = {"label": "exports/cohen.tsv", "score": "exports/paper_score.tsv", "margin": "exports/paper_margin.tsv"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,6 @@ class Plan:
     out: Path
     seed: int | None = None
     notes: Mapping[str, Any] | None = None
-
-
-def _unsaid(text: str) -> None:
-    """Nobody listens."""
 
 
 def certify_run(
@@ -60,7 +56,7 @@ def certify_run(
 ) -> CertifiedRun:
     """Certify labelled inputs of your own with a network of your own, into a run that ``holdfast report`` reads.
 
-    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of sigma). If ``out`` holds an
+    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of the noise). If ``out`` holds an
     unfinished run of the same question, it is continued: nothing that was finished is sampled again.
     """
     known, classes = np.asarray(inputs), np.asarray(labels)
@@ -73,11 +69,15 @@ def certify_run(
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidArgument(f"settings must be holdfast.Settings(n=...), got {settings!r}")
     data = LabelledInputs(name, known, classes.astype(np.int64), np.arange(len(known)), tuple(label_names))
-    return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
+    return execute(smoothed, Plan(data, settings or _default(smoothed), Path(out), seed), progress=progress)
+
+
+def _default(smoothed: SmoothedClassifier) -> Settings:
+    return Settings(measures=[measure.info for measure in smoothed.measures])
 
 
 def execute(
-    smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None, say: Callable[[str], None] = _unsaid
+    smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None, say: Callable[[str], None] = ignore
 ) -> CertifiedRun:
     """Certify every input of the plan; an interruption keeps what was finished, and the same plan goes on from there.
 
@@ -93,7 +93,7 @@ def execute(
         else:
             RunFolder.refuse(plan.out)
         rest = np.flatnonzero(~np.isin(data.indices, found.finished if found else []))
-        RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n) * len(rest))
+        RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n, len(smoothed.measures)) * len(rest))
         seed = found.seed if found else int(config["provenance"]["seed"], 16)
         stream = smoothed.windows(
             Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
@@ -150,7 +150,7 @@ def _entries(data: LabelledData, positions: NDArray[np.int64], certificates: Seq
 def _write_exports(folder: RunFolder) -> None:
     run = CertifiedRun(folder)
     for measure in run.measures:
-        folder.write(_EXPORTS[measure], partial(write_log, log=export_log(run, measure)), replace=True)
+        folder.write(export_name(measure), partial(write_log, log=export_log(run, measure)), replace=True)
 
 
 def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
@@ -163,11 +163,11 @@ def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, An
         "data": plan.data.name,
         "inputs": len(plan.data),
         "label_names": list(plan.data.label_names),
-        "sigma": smoothed.sigma,
+        **record(smoothed.noise, [measure.info for measure in smoothed.measures]),
         "n": settings.n,
         "n0": settings.n0,
         "alpha": settings.alpha,
-        "claims": list(settings.claims),
+        "claims": list(settings.claims or ()),
         "sides": settings.sides,
         "method": settings.method.name,
         "compile": smoothed.compile,

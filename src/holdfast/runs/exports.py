@@ -9,13 +9,19 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument
 from holdfast.runs.certified import BASELINE, CertifiedRun
+from holdfast.runs.folder import file_stem
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.run import Run
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, PAPER_RADII, Log, LogRow
 
 
+def export_name(measure: str) -> str:
+    """Where a run keeps the log of a measure, in its folder."""
+    return "exports/cohen.tsv" if measure == "label" else f"exports/paper_{file_stem(measure)}.tsv"
+
+
 def export_log(run: Run, measure: str) -> Log:
-    """Cohen et al.'s log for ``label``; the paper's for ``score`` and ``margin``."""
+    """Cohen et al.'s log for ``label``; the paper's for any measure."""
     if measure not in run.measures:
         raise InvalidArgument(f"{run.path} has no {measure!r} to export; it has: {', '.join(run.measures)}")
     if len(run) == 0:

@@ -1,6 +1,7 @@
 """A run's folder on disk: written through temporary files, never damaged."""
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from holdfast.runs.lock import LOCK
 FORMAT = 1
 _CONFIG = "run.json"
 _UNFINISHED = ".partial"
+_LONGEST_STEM = 100
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,13 @@ def _flush_to_disk(path: Path) -> None:
     """Without it, a power cut after the move could leave an empty file in its place."""
     with path.open("r+b") as file:  # Windows flushes only what it may write
         os.fsync(file.fileno())
+
+
+def file_stem(name: str) -> str:
+    """A name for a file, cut where a file system would refuse it; different names stay different."""
+    if len(name) <= _LONGEST_STEM:
+        return name
+    return f"{name[:_LONGEST_STEM]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def free_name(parent: Path, name: str) -> Path:

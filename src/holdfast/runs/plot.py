@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
+from holdfast.measures import MeasureInfo
 from holdfast.plotting import PALETTE
-from holdfast.runs.interval import share_intervals
 from holdfast.runs.method_names import LABEL_METHOD, method_description
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
@@ -38,7 +39,7 @@ def draw_accuracy(
 
     ``lines`` gives the styles where panels share them. Between two radii the line has the value of the larger one: no
     point of it claims more than was certified. With ``interval``, the first method's lines have bands of
-    :class:`~holdfast.runs.interval.ShareIntervals` at that level.
+    :class:`~holdfast.certificates.proportions.ShareIntervals` at that level.
     """
     check_distinct(thresholds, methods)
     styles = line_styles(methods) if lines is None else lines
@@ -81,12 +82,12 @@ def check_distinct(thresholds: Sequence[float], methods: Sequence[str]) -> None:
         )
 
 
-def threshold_handles(measure: str, thresholds: Sequence[float]) -> "list[Artist]":
+def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "list[Artist]":
     """Legend entries that say the colours."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, label=f"{measure} > {format_number(threshold)}")
+        Line2D([], [], color=colour, label=f"{plain(measure.title)} > {format_number(threshold)}")
         for colour, threshold in zip(PALETTE, thresholds, strict=False)
     ]
 
@@ -120,13 +121,18 @@ def run_handles(runs: Sequence[Run]) -> "list[Artist]":
 
 def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
     """Axes that end a little after the last certified input, and a title that says what was run."""
-    said = [str(run.config.get("data") or ""), "" if run.sigma is None else f"sigma = {format_number(run.sigma)}"]
+    said = [str(run.config.get("data") or ""), "" if run.noise is None else run.noise.title]
     if "n" in run.config:
         said += [f"n = {run.config['n']:,}", f"alpha = {format_number(run.config['alpha'])}"]
     axes.set_title(plain(f"{short_name(run)}\n{', '.join(part for part in said if part)}"), fontsize=9.5)
     axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
     axes.set_ylim(0.0, 1.0)
-    axes.set_xlabel("radius of the perturbation (l2)")
+    axes.set_xlabel(radii_label([run]))
+
+
+def radii_label(runs: Sequence[Run]) -> str:
+    """What the axis of the radius says: in which norm they are, or in which ones."""
+    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm for run in runs))})"
 
 
 def short_name(run: Run) -> str:

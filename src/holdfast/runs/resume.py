@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from holdfast.errors import RunError
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import next_part, read_indices
+from holdfast.runs.recorded import recorded_measures, recorded_noise
 from holdfast.zoo.datasets.labelled import LabelledData
 
 COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
 
 # What must agree for the rest of a run to be what it would have been; where it was computed need not.
-_VALUES = ("data", "inputs", "sigma", "n", "n0", "alpha", "claims", "sides", "method", "compile")
+_VALUES = ("data", "inputs", "n", "n0", "alpha", "claims", "sides", "method", "compile")
 _CIRCUMSTANCES = {
     "model": "provenance",
     "noise": "provenance",
@@ -24,6 +25,7 @@ _CIRCUMSTANCES = {
     "version": "provenance",
     "torch": "versions",
 }
+_TITLES = {"noise": "the noise generator", "version": "Holdfast"}
 _FINGERPRINTS = ("weights", "images", "labels", "indices")
 
 
@@ -80,12 +82,11 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
         for name in _VALUES
         if config.get(name) != asked[name]
     ]
+    found += _other_noise_or_measures(config, asked)
     for name, where in _CIRCUMSTANCES.items():
         there, here = config.get(where, {}).get(name), asked[where][name]
         if there != here:
-            found.append(
-                f"{'Holdfast' if name == 'version' else name} is {_shown(there)} there and {_shown(here)} here"
-            )
+            found.append(f"{_TITLES.get(name, name)} is {_shown(there)} there and {_shown(here)} here")
     if asked["fingerprints"]["weights"] is None:
         found.append("this network cannot be compared with the one there: it holds hooks or objects without a name")
     found += [
@@ -95,6 +96,24 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
     ]
     if seed is not None and int(config["provenance"]["seed"], 16) != seed:
         found.append("the seed is another")  # which one stays between the run and whoever began it
+    return found
+
+
+def _other_noise_or_measures(config: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """Other noise and other measures; what 0.1.0 recorded is understood."""
+    found = []
+    noises = recorded_noise(config), recorded_noise(asked)
+    if noises[0] != noises[1]:
+        there, here = ("unknown" if each is None else each.title for each in noises)
+        found.append(f"the noise is {there} there and {here} here")
+    measures = recorded_measures(config), recorded_measures(asked)
+    if measures[0] != measures[1]:
+        there, here = (_shown([info.name for info in each]) for each in measures)
+        different = f"the measures are {there} there and {here} here"
+        if there == here:
+            pair = next(pair for pair in zip(*measures, strict=True) if pair[0] != pair[1])
+            different = f"the measure {pair[0].name} is {pair[0].to_dict()} there and {pair[1].to_dict()} here"
+        found.append(different)
     return found
 
 

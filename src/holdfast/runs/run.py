@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise
 from holdfast.plotting import PALETTE, house_style
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.recorded import recorded_measures, recorded_noise
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DEFAULT_THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
 _POINTS = 201
 
 
@@ -54,12 +57,39 @@ class Run(ABC):
         raise RunError(f"{path} is a run of unknown kind {kind!r}; expected certified or imported")
 
     @property
+    def noise(self) -> Noise | None:
+        """The noise that was added; None where a log does not say."""
+        return recorded_noise(self.config)
+
+    @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise, where it is known."""
-        sigma = self.config.get("sigma")
-        if sigma is not None and not isinstance(sigma, int | float):
-            raise RunError(f"{self.path}/run.json: sigma must be a number, got {sigma!r}; restore it from a copy")
+        """Standard deviation of the noise, where it has one and it is known."""
+        noise = self.noise
+        sigma = None if noise is None else noise.to_dict().get("sigma")
         return None if sigma is None else float(sigma)
+
+    @property
+    def norm(self) -> str:
+        """In which radii are measured; ``l2``, the field's own, where a log does not say."""
+        return "l2" if self.noise is None else self.noise.norm
+
+    @cached_property
+    def counted(self) -> tuple[MeasureInfo, ...]:
+        """The measures that were counted on every noisy copy, claimed or not."""
+        return recorded_measures(self.config)
+
+    def measure(self, name: str) -> MeasureInfo:
+        """What is known of a measure of this run: its title, support and usual thresholds."""
+        for info in self.counted:
+            if info.name == name:
+                return info
+        raise InvalidArgument(f"{self.path} has no {name!r}; it has: {', '.join(self.measures)}")
+
+    def thresholds(self, measure: str) -> tuple[float, ...]:
+        """What a report shows of a measure unless told otherwise; quarters of its range if it names none."""
+        info = self.measure(measure)
+        low, high = info.support
+        return info.thresholds or tuple(float(f"{low + (high - low) * k / 4:.4g}") for k in (1, 2, 3))
 
     @property
     def fingerprint(self) -> str | None:
@@ -70,7 +100,7 @@ class Run(ABC):
     @property
     @abstractmethod
     def measures(self) -> tuple[str, ...]:
-        """What was certified: of ``label``, ``score`` and ``margin``."""
+        """What was certified: ``label``, and names of measures."""
 
     @abstractmethod
     def methods(self, measure: str) -> tuple[str, ...]:
@@ -122,7 +152,9 @@ class Run(ABC):
         if measure not in self.measures:
             raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
         if np.size(thresholds) == 0:
-            raise InvalidArgument(f"certified accuracy of a {measure} needs thresholds=, such as [0.5]")
+            raise InvalidArgument(
+                f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5]"
+            )
         lower = self.lower(measure, method or self.methods(measure)[0], at)
         above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
         return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)
@@ -139,7 +171,7 @@ class Run(ABC):
     ) -> "Axes":
         """Draw certified accuracy against the radius: a colour per threshold, a line style per method.
 
-        ``measure`` is the score unless the run has none; the default method is the run's own (``run.methods(measure)``
+        ``measure`` is the first that the run certified; the default method is the run's own (``run.methods(measure)``
         lists what can be compared). Bands are confidence intervals of the sample's share (Clopper-Pearson, each point
         on its own): how far it may be from that of the population the inputs were drawn from. ``interval=None`` omits them.
         """
@@ -147,11 +179,13 @@ class Run(ABC):
 
         from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, threshold_handles
 
-        of = measure or ("score" if "score" in self.measures else self.measures[0])
+        of = measure or next((each for each in self.measures if each != "label"), "label")
         if of not in self.measures:
             raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
-        asked = DEFAULT_THRESHOLDS.get(of, ()) if thresholds is None else thresholds
-        levels = () if of == "label" else tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
+        levels: tuple[float, ...] = ()
+        if of != "label":
+            asked = self.thresholds(of) if thresholds is None else thresholds
+            levels = tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
         chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
         at = self._axis() if radii is None else np.unique(check_radii(radii))
         if at.size == 0:
@@ -166,11 +200,11 @@ class Run(ABC):
             reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
             frame(axes, self, at, reach if radii is None else float(at.max()))
             axes.set_ylabel("certified accuracy")
-            handles = threshold_handles(of, levels)
             if not levels:
                 handles = method_handles(line_styles(chosen), colour=PALETTE[0])
-            elif len(chosen) > 1:
-                handles += method_handles(line_styles(chosen))
+            else:
+                handles = threshold_handles(self.measure(of), levels)
+                handles += method_handles(line_styles(chosen)) if len(chosen) > 1 else []
             axes.legend(
                 handles=handles,
                 loc="upper left" if beside else "best",
@@ -181,8 +215,8 @@ class Run(ABC):
         return axes
 
     def _axis(self) -> NDArray[np.float64]:
-        """Radii to draw at where none were asked for: the only ones known, or up to four sigma."""
+        """Radii to draw at where none were asked for: the only ones known, or up to four times the noise's scale."""
         if self.radii is not None:
             return np.array(self.radii)
-        furthest = 4 * self.sigma if self.sigma else float(self.label_radius.max(initial=1.0))
+        furthest = float(self.label_radius.max(initial=1.0)) if self.noise is None else 4 * self.noise.scale
         return np.linspace(0.0, furthest, _POINTS)

@@ -22,11 +22,11 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
 from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown, error_response
-from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limit
+from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limits
 from holdfast.serve.security import SecurityMiddleware
 from holdfast.serve.service import Service
 from holdfast.serve.streaming import EventStream, gone
-from holdfast.serve.views import promise_view
+from holdfast.serve.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = N
     _add_state(app, service)
     _add_questions(app, service)
     _add_page(app)
-    with_limit(app.openapi(), service.limits.copies)
+    with_limits(app.openapi(), service.limits.copies, service.measures)
     return SecurityMiddleware(app, service.metrics, host=host, key=key)
 
 
@@ -110,7 +110,9 @@ def _add_state(app: FastAPI, service: Service) -> None:
         """What is served, and within which limits."""
         return {
             "name": served.name,
-            "sigma": served.smoothed.sigma,
+            "noise": noise_view(served.smoothed.noise),
+            "sigma": served.smoothed.noise.to_dict().get("sigma"),
+            "measures": [measure_view(info) for info in service.measures],
             "shape": list(served.shape),
             "labels": list(served.labels),
             "samples": 0 if served.samples is None else len(served.samples),

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError
+from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
 from holdfast.scores.grid import DEFAULT_BINS
-from holdfast.serve.limits import Limits
+from holdfast.serve.limits import MOST_MEASURES, Limits
 from holdfast.serve.refusals import BadRequest, Unacceptable
 
 _METHODS = ("cdf-berk-jones", "cdf-dkw", "naive-hoeffding")
-_SUPPORTS = {"score": [0.0, 1.0], "margin": [-1.0, 1.0]}
+_LONGEST_TEXT = 4_000
+_MOST_THRESHOLDS = 100
 _SEEDERS = ("service", "caller")
 
 
@@ -36,8 +39,8 @@ def read_certificate(content: bytes, limits: Limits) -> Exported:
     try:
         _check_sizes(found, limits)
         certificate = Certificate.from_dict(found)
-        if not (1e-6 <= certificate.sigma <= 1e6) or certificate.alpha < 1e-12:
-            raise Unacceptable("expected a sigma in [1e-6, 1e6] and an alpha of at least 1e-12")
+        if not (1e-6 <= certificate.noise.scale <= 1e6) or certificate.alpha < 1e-12:
+            raise Unacceptable("expected noise of a scale in [1e-6, 1e6] and an alpha of at least 1e-12")
         certificate.to_dict()
         return Exported(certificate, _seeded_by(found))
     except Unacceptable:
@@ -58,17 +61,33 @@ def _check_sizes(found: Any, limits: Limits) -> None:
     """Refuse what would take long or much memory, before anything is made of it."""
     if found["method"] not in _METHODS:
         raise Unacceptable(f"expected a method among {', '.join(_METHODS)}, got {str(found['method'])[:80]!r}")
-    for measure, support in _SUPPORTS.items():
-        counts = found["evidence"][measure]
+    evidence = found["evidence"]
+    for info in _measures(evidence.get("measures")):
+        counts = evidence[info.name]
         if not isinstance(counts["bins"], int) or not 2 <= counts["bins"] <= DEFAULT_BINS:
             raise Unacceptable(f"expected 2 to {DEFAULT_BINS} bins, got {str(counts['bins'])[:40]}")
-        if [float(each) for each in counts["support"]] != support:
-            raise Unacceptable(f"expected the support {support} of a {measure}")
+        if [float(each) for each in counts["support"]] != list(info.support):
+            raise Unacceptable(f"expected the support {info.support} of the {info.name[:80]}")
         if not all(type(each) is int for key in ("occupied", "counts") for each in counts[key]):
             raise Unacceptable("expected whole numbers as counts")
         if len(set(counts["occupied"])) != len(counts["counts"]) or len(counts["occupied"]) != len(counts["counts"]):
             raise Unacceptable("expected one count for each occupied counter")
         if not 0 < math.fsum(counts["counts"]) <= limits.copies or min(counts["counts"]) < 0:
             raise Unacceptable(f"expected at most {limits.copies:,} copies, counted by numbers that are not negative")
-        if float(counts["sigma"]) != float(found["evidence"]["score"]["sigma"]):
-            raise Unacceptable("expected one sigma for all scores")
+
+
+def _measures(described: Any) -> tuple[MeasureInfo, ...]:
+    """The measures that a file says it counted: a few, with short names, and the usual ones as they are known here."""
+    if described is not None and not (isinstance(described, list) and 1 <= len(described) <= MOST_MEASURES):
+        raise Unacceptable(f"expected 1 to {MOST_MEASURES} measures")
+    for each in described or ():
+        if max(len(each["name"]), len(each["title"])) > _LONGEST_TEXT or len(each["thresholds"]) > _MOST_THRESHOLDS:
+            raise Unacceptable("expected short names and titles of measures, and a few thresholds")
+    found = stored_measures(described)
+    for info in found:
+        for known in (measure.info for measure in DEFAULT_MEASURES if measure.name == info.name):
+            if (info.support, info.winning) != (known.support, known.winning):
+                raise Unacceptable(
+                    f"expected the support {known.support} and the winning average {known.winning} of a {info.name}"
+                )
+    return found

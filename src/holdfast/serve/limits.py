@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from holdfast.errors import InvalidArgument
 from holdfast.validation import check_count, check_number
 
+MOST_MEASURES = 16
+"""What one certificate may be about."""
 _LEAST_UPLOAD = 2**21
 _BYTES_PER_NUMBER = 40
 

@@ -1,15 +1,19 @@
 """What callers may ask: the question is in the query, the input is the body."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from holdfast.certificates.evidence import check_claims, claimable
 from holdfast.errors import InvalidArgument
+from holdfast.measures import MeasureInfo
 from holdfast.noise import check_seed
-from holdfast.serve.limits import Limits
+from holdfast.serve.limits import MOST_MEASURES, Limits
 from holdfast.serve.refusals import Forbidden
 
+_LONGEST_NAME = 4_000
 Seed = Annotated[
     str | None,
     Field(
@@ -18,6 +22,7 @@ Seed = Annotated[
         "A certificate whose caller chose the seed convinces nobody but that caller.",
     ),
 ]
+Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Alpha = Annotated[float, Field(ge=1e-12, le=0.5, description="Total failure probability of the answer.")]
 N0 = Annotated[int, Field(ge=1, le=100_000, description="Other noisy copies, to choose the class.")]
 Index = Annotated[int, Field(ge=0, lt=2**31, description="Keys the noise together with the seed.")]
@@ -26,7 +31,7 @@ _USUAL = 100_000
 _BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
 
 
-class _Asked(BaseModel):
+class _Question(BaseModel):
     """What every question has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,24 +50,44 @@ class _Asked(BaseModel):
         return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
 
 
-class CertifyQuestion(_Asked):
+class CertifyQuestion(_Question):
     """A certificate: bounds for every radius at once."""
 
     n: Annotated[int | None, Field(ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")] = None
     claims: Annotated[
-        list[Literal["label", "score", "margin"]],
-        Field(min_length=1, max_length=3, description="What alpha is spent on, in equal shares."),
-    ] = ["label", "score", "margin"]
+        list[Name] | None,
+        Field(
+            min_length=1,
+            max_length=MOST_MEASURES + 1,
+            description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
+        ),
+    ] = None
     sides: Annotated[Literal["lower", "both"], Field(description="'both' adds upper bounds.")] = "lower"
 
 
-class DecideQuestion(_Asked):
+class DecideQuestion(_Question):
     """One question, answered with as few copies as it takes."""
 
-    at_least: Annotated[float, Field(ge=-1, le=1, description="The confidence asked for.")]
+    at_least: Annotated[float, Field(allow_inf_nan=False, description="The confidence asked for.")]
     radius: Annotated[float, Field(ge=0, le=1e6, description="The radius within which it must hold.")]
-    measure: Annotated[Literal["score", "margin"], Field(description="Of the predicted class.")] = "score"
+    measure: Annotated[
+        Name | None, Field(description="Which of the measures that are counted; by default the first.")
+    ] = None
     n_max: Annotated[int | None, Field(ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")] = None
+
+
+def claims_of(asked: Sequence[str] | None, measures: Sequence[MeasureInfo]) -> tuple[str, ...]:
+    """What a certificate is asked for, if it is counted here; everything, if nothing was said."""
+    known = claimable(measures)
+    return known if asked is None else check_claims(asked, known)
+
+
+def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:
+    """The measure that a decision is about, if it is counted here; the first, if nothing was said."""
+    for info in measures:
+        if asked in (None, info.name):
+            return info
+    raise InvalidArgument(f"measure must be one of {', '.join(info.name for info in measures)}, got {asked}")
 
 
 def copies_of(name: str, asked: int | None, limits: Limits) -> int:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.measures import MeasureInfo
+
 _MEANINGS = {
     400: "The body is not what its type says it is.",
     401: "No key, or another one.",
@@ -58,16 +60,30 @@ def body_of_an_input(shape: Sequence[int], *, within: tuple[float, float] | None
     return {"requestBody": {"required": True, "content": content}}
 
 
-def with_limit(document: dict[str, Any], copies: int) -> dict[str, Any]:
-    """The document with the operator's limit in the place of the largest number there is."""
+def with_limits(document: dict[str, Any], copies: int, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
+    """The document with the operator's limit in the place of the largest number there is, and with what is counted."""
+    names = [info.name for info in measures]
+    least, most = min(info.support[0] for info in measures), max(info.support[1] for info in measures)
     for path in document["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
-                if parameter["name"] in ("n", "n_max"):
-                    for choice in parameter["schema"].get("anyOf", ()):
-                        if choice["type"] == "integer":
-                            choice["maximum"] = copies
+                name, schema = parameter["name"], parameter["schema"]
+                if name in ("n", "n_max"):
+                    _choice(schema, "integer")["maximum"] = copies
+                elif name == "measure":
+                    _choice(schema, "string")["enum"] = names
+                elif name == "claims":
+                    claimed = _choice(schema, "array")
+                    claimed |= {"items": {"type": "string", "enum": ["label", *names]}, "maxItems": len(names) + 1}
+                elif name == "at_least":
+                    schema |= {"minimum": least, "maximum": most}
     return document
+
+
+def _choice(schema: dict[str, Any], kind: str) -> dict[str, Any]:
+    """What an optional parameter may be, other than left out."""
+    found: dict[str, Any] = next(choice for choice in schema["anyOf"] if choice["type"] == kind)
+    return found
 
 
 def body_of_a_certificate() -> dict[str, Any]:

@@ -14,8 +14,8 @@ import torch
 from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.errors import InvalidArgument
-from holdfast.measures import measure_named
-from holdfast.noise import Gaussian, secret_seed
+from holdfast.measures import MeasureInfo
+from holdfast.noise import secret_seed
 from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling import Task
 from holdfast.sampling.inputs import as_input
@@ -26,7 +26,7 @@ from holdfast.serve.device import Device
 from holdfast.serve.jobs import Asked, CertifyJob, DecideJob, Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of
+from holdfast.serve.questions import CertifyQuestion, DecideQuestion, claims_of, copies_of, measure_of
 from holdfast.serve.refusals import OutOfTime, Unknown
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
@@ -73,6 +73,7 @@ class Service:
     def __init__(self, served: Served, limits: Limits) -> None:
         self.served = served
         self.limits = limits
+        self.measures = tuple(measure.info for measure in served.smoothed.measures)
         if served.triage is not None:
             _check_triage(served.triage, served.smoothed, limits)
         # Asking the model once refuses one that is no classifier before the first visitor comes.
@@ -101,7 +102,7 @@ class Service:
         n = copies_of("n", question.n, self.limits)
         seed = question.known_seed(self.limits)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
-        settings = await self.at_desk(partial(_settings, question, looks[-1]))
+        settings = await self.at_desk(partial(_settings, question, looks[-1], self.measures))
         x = await self._read(content, kind)
         job = CertifyJob(Asked(x, seed, question.index, question.n0), looks, watched=SHOWN if watched else 0)
         self._submit(job)
@@ -111,19 +112,18 @@ class Service:
         """Check everything, and let the device begin."""
         n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
+        measure = measure_of(question.measure, self.measures)
         deciding = SequentialTest(
             at_least=question.at_least,
             radius=question.radius,
-            noise=Gaussian(self.served.smoothed.sigma),
-            support=measure_named(question.measure).support,
+            noise=self.served.smoothed.noise,
+            support=measure.support,
             alpha=question.alpha,
             n_max=n_max,
         )
         x = await self._read(content, kind)
         asked = Asked(x, seed, question.index, question.n0)
-        job = DecideJob(
-            asked, deciding, question.measure, seeded_by=_who_chose(question), watched=SHOWN if watched else 0
-        )
+        job = DecideJob(asked, deciding, measure.name, seeded_by=_who_chose(question), watched=SHOWN if watched else 0)
         self._submit(job)
         return job
 
@@ -247,7 +247,7 @@ class Service:
         asked, device = job.asked, torch.device(self.served.smoothed.provenance(0, 0, 0.0).device)
         assert job.peeked is not None
         task = Task(asked.index, asked.x, 0, len(job.peeked), seed=asked.seed)
-        return copies_view(task, job.peeked, Gaussian(self.served.smoothed.sigma), device)
+        return copies_view(task, job.peeked, self.served.smoothed.noise, device)
 
     def _certificate(self, certifying: "Certifying", looked: int) -> Certificate:
         """Of the counts as they stood at the last of so many looks."""
@@ -257,7 +257,7 @@ class Service:
             predicted=job.selection.predicted,
             n0=settings.n0,
             alpha=certifying.alpha,
-            claims=tuple(settings.claims),
+            claims=tuple(settings.claims or ()),
             sides="both" if settings.sides == "both" else "lower",
             method=settings.method,
             evidence=job.looked[looked - 1],
@@ -282,7 +282,8 @@ class Service:
             "measure": job.measure,
             "index": asked.index,
             "n0": asked.n0,
-            "sigma": self.served.smoothed.sigma,
+            "noise": self.served.smoothed.noise.to_dict(),
+            "sigma": self.served.smoothed.noise.to_dict().get("sigma"),
             "seeded_by": job.seeded_by,
         }
 
@@ -336,17 +337,17 @@ def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
     return "service" if question.seed is None else "caller"
 
 
-def _settings(question: CertifyQuestion, last: Look) -> Settings:
+def _settings(question: CertifyQuestion, last: Look, measures: Sequence[MeasureInfo]) -> Settings:
     """What is asked of the last look; refused if it could certify nothing."""
-    claims: Sequence[str] = question.claims
-    return Settings(last.n, question.n0, question.alpha * last.share, claims, question.sides)
+    claims = claims_of(question.claims, measures)
+    return Settings(last.n, question.n0, question.alpha * last.share, claims, question.sides, measures=measures)
 
 
 def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
     """Refuse a rule that was chosen for something else than what is served."""
     triage.check_network(smoothed.fingerprint)
     origin, here = triage.origin, smoothed.provenance(0, 0, 0.0)
-    got = (Gaussian(smoothed.sigma), here.model, here.precision)
+    got = (smoothed.noise, here.model, here.precision)
     if got != origin.network:
         raise InvalidArgument(
             f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[1]} and {got[2]}; "

@@ -2,15 +2,18 @@
 
 import base64
 from dataclasses import asdict
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from holdfast.bounds import Curve
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.noise import Gaussian, Stage
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise, Stage
 from holdfast.sampling import Task
 from holdfast.sampling.copies import copies_for
 from holdfast.scores import ScoreHistogram
@@ -20,32 +23,65 @@ from holdfast.triage import Triage, Verdict
 POINTS = 401
 FARTHEST = 4.0
 BARS = 50
-THRESHOLDS = tuple(round(k / 100, 2) for k in range(1, 100))
+_STEPS = 100
 _SIDE = 64
 _FARTHEST_SHOWN = 1e6
 
 
-def curve_view(certificate: Certificate, *, last: bool) -> dict[str, Any]:
-    """The score's bounds at 401 radii up to four sigma; the last curve also has the radii of 99 confidences.
+def thresholds_within(support: tuple[float, float]) -> list[float]:
+    """Round numbers inside a support, at most 99 of them, for a slider."""
+    low, high = (Decimal(repr(each)) for each in support)
+    power = Decimal(1).scaleb((high - low).adjusted() - 3)
+    step = next(power * k for k in (1, 2, 5, 10, 20, 50, 100) if (high - low) / (power * k) <= _STEPS)
+    first = (low / step).to_integral_value(ROUND_FLOOR) + 1
+    last = (high / step).to_integral_value(ROUND_CEILING) - 1
+    return [float(step * k) for k in range(int(first), int(last) + 1)]
 
-    All numbers are the certificate's own, rounded by nobody.
-    """
-    radii = certificate.sigma * FARTHEST * np.arange(POINTS) / (POINTS - 1)
-    curve = certificate.score
-    view: dict[str, Any] = {
-        "radii": radii.tolist(),
-        "lower": curve.lower(radii).tolist(),
+
+def measure_view(info: MeasureInfo) -> dict[str, Any]:
+    """A measure, with the thresholds that a slider offers."""
+    return {
+        "name": info.name,
+        "title": info.title,
+        "support": list(info.support),
+        "at_least": thresholds_within(info.support),
     }
+
+
+def noise_view(noise: Noise) -> dict[str, Any]:
+    """The noise, in words and with its unit of length."""
+    return {**noise.to_dict(), "title": noise.title, "norm": noise.norm, "scale": noise.scale}
+
+
+def curve_view(curve: Curve, *, at_least: list[float], last: bool) -> dict[str, Any]:
+    """A curve's bounds at 401 radii up to four times the noise's scale; the last one also has the radii of thresholds.
+
+    All numbers are the certificate's own, not rounded.
+    """
+    radii = radii_of(curve.noise)
+    view: dict[str, Any] = {"lower": curve.lower(radii).tolist()}
     if last:
-        found = curve.radius(at_least=list(THRESHOLDS)).tolist()
-        view |= {"at_least": list(THRESHOLDS), "radius": [min(each, _FARTHEST_SHOWN) for each in found]}
-    if certificate.sides == "both":
+        found = curve.radius(at_least=at_least).tolist()
+        view["radius"] = [min(each, _FARTHEST_SHOWN) for each in found]
+    if curve.sides == "both":
         view["upper"] = curve.upper(radii).tolist()
     return view
 
 
+def radii_of(noise: Noise) -> NDArray[np.float64]:
+    """The radii of a chart: 401, up to four times the noise's scale."""
+    return np.asarray(noise.scale * FARTHEST * np.arange(POINTS) / (POINTS - 1), dtype=np.float64)
+
+
 def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: bool = True) -> dict[str, Any]:
     """Everything a page shows of a certificate; who chose its seed is None if a file does not say."""
+    curves = certificate.curves
+    measures = []
+    for info in certificate.evidence.measures:
+        shown = measure_view(info)
+        curve = curves.get(info.name)
+        drawn = None if curve is None else curve_view(curve, at_least=shown["at_least"], last=last)
+        measures.append({**shown, **counts_view(certificate.evidence[info.name]), "curve": drawn})
     return {
         "n": certificate.n,
         "alpha": certificate.alpha,
@@ -53,13 +89,12 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
         "share": certificate.share,
         "predicted": certificate.predicted,
         "abstained": certificate.abstained,
-        "sigma": certificate.sigma,
+        "noise": noise_view(certificate.noise),
         "seeded_by": seeded_by,
         "words": str(certificate),
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
-        "curve": curve_view(certificate, last=last) if "score" in certificate.claims else None,
-        "histogram": bars(certificate.evidence["score"]),
-        "mean": certificate.evidence["score"].survival_lower().mean,
+        "radii": radii_of(certificate.noise).tolist(),
+        "measures": measures,
     }
 
 
@@ -68,10 +103,14 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
     return {
         "n": evidence.n,
         "of": of,
-        "mean": evidence["score"].survival_lower().mean,
-        "histogram": bars(evidence["score"]),
+        "measures": [{"name": info.name, **counts_view(histogram)} for info, histogram in evidence.histograms.items()],
         "kind": "estimate, not a certificate",
     }
+
+
+def counts_view(scores: ScoreHistogram) -> dict[str, Any]:
+    """The histogram of a measure as bars, and its average: estimates."""
+    return {"histogram": bars(scores), "mean": float(scores.survival_lower().mean)}
 
 
 def decision_view(decision: Decision) -> dict[str, Any]:
@@ -100,15 +139,14 @@ def promise_view(triage: Triage) -> dict[str, Any]:
 
 
 def bars(scores: ScoreHistogram) -> list[int]:
-    """The counts in equal bars of [0, 1]; for the eye only."""
-    starts = np.searchsorted(scores.grid.edges, np.arange(BARS) / BARS)
+    """The counts in equal bars of the support; for the eye only."""
+    low, high = scores.support
+    starts = np.searchsorted(scores.grid.edges, low + (high - low) * np.arange(BARS) / BARS)
     return [int(each) for each in np.add.reduceat(scores.counts, starts)]
 
 
-def copies_view(
-    task: Task, peeked: tuple[Evidence, ...], noise: Gaussian, device: torch.device
-) -> list[dict[str, Any]]:
-    """The first copies of a task as pixels, with the score and the vote of each."""
+def copies_view(task: Task, peeked: tuple[Evidence, ...], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
+    """The first copies of a task as pixels, with each measure's value and the vote of each."""
     kind = copies_for(device)([task], noise, 0, [Stage.ESTIMATION], len(peeked))
     batch = next(iter(kind.batches(0, 1, torch.device("cpu"))))
     found = []
@@ -116,7 +154,7 @@ def copies_view(
         found.append(
             {
                 "pixels": pixels_view(batch.copies[k].numpy()),
-                "score": float(evidence["score"].survival_lower().mean),
+                "values": {info.name: float(evidence[info.name].survival_lower().mean) for info in evidence.measures},
                 "vote": bool(evidence.votes),
             }
         )

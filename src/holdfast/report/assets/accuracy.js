@@ -10,16 +10,15 @@ function countsByRadius(series, threshold) {
   return counts;
 }
 
-// The same at one radius, for every threshold from the lowest to the highest in steps.
-function countsByThreshold(series, at, step) {
+// The same at one radius, for every threshold of a list in steps.
+function countsByThreshold(series, at, { first, step, count }) {
   const { run, measure, method } = series;
-  const width = (measure.high - measure.low) * UNIT;
-  const counts = new Int32Array(width / step + 1);
+  const counts = new Int32Array(count);
   for (let input = 0; input < run.inputs; input++) {
     if (run.state[input] !== RIGHT) continue;
     // The code is above 2 t exactly for the thresholds t below half of it.
-    const above = Math.ceil(method.lower[input * RADII.length + at] / 2 / step);
-    for (let k = 0; k < above; k++) counts[k]++;
+    const above = Math.ceil((method.lower[input * RADII.length + at] / 2 + measure.lowest - first) / step);
+    for (let k = 0; k < above && k < count; k++) counts[k]++;
   }
   return counts;
 }

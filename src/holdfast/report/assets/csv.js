@@ -25,8 +25,9 @@ function accuracyCsv(allSeries, measureName, threshold) {
   const rows = [];
   for (const series of allSeries) {
     const { run, measure, method } = series;
-    const thresholds = new Set([threshold]);
-    for (let t = 0; measure && t <= (measure.high - measure.low) * UNIT; t += 500) thresholds.add(t + measure.low * UNIT);
+    const thresholds = new Set([threshold, ...MEASURES.get(measureName).thresholds]);
+    const { first, step, count } = measure ? thresholdSteps(measureName) : { count: 0 };
+    for (let k = 0; k < count; k += 5) thresholds.add(first + k * step);
     for (const t of measure ? [...thresholds].sort((a, b) => a - b) : [null]) {
       const counts = countsByRadius(series, t);
       counts.forEach((count, at) => {

@@ -58,7 +58,7 @@ function drawEntry() {
               byId("entry-radius").focus(); // the view was drawn anew
             } }),
           element("output", {}, RADII[state.radius])))),
-    element("div", { class: "charts" }, Object.entries(run.measures).flatMap(([name, measure]) => entryFigures(run, name, measure, input))),
+    element("div", { class: "charts" }, Object.values(run.measures).flatMap((measure) => entryFigures(run, measure, input))),
     element("div", { class: "tools" },
       Object.keys(run.measures).length
         ? element("button", { type: "button", id: "csv-curve", onclick: () => download(`input-${run.index[input]}-curves.csv`, curveCsv(run, input)) }, "Curves as CSV")
@@ -70,7 +70,7 @@ function drawEntry() {
   );
 }
 
-function entryFigures(run, name, measure, input) {
+function entryFigures(run, measure, input) {
   const xs = RADII.map(Number);
   const lines = measure.methods.map((method, k) => ({
     colour: `colour-${k % 7}`,
@@ -86,29 +86,29 @@ function entryFigures(run, name, measure, input) {
     method.title)));
   const figures = [element("figure", {},
     lineChart({
-      label: `Certified average ${name} of input ${run.index[input]} against the radius`,
-      xs, lines, xLabel: "radius of the perturbation (l2)", yLabel: `average ${name}`, xMax: xs[xs.length - 1],
+      label: `Certified average ${measure.title} of input ${run.index[input]} against the radius`,
+      xs, lines, xLabel: RADIUS_LABEL, yLabel: `average ${measure.title}`, xMax: xs[xs.length - 1],
       yMin: measure.low, yMax: measure.high, marker: xs[state.radius],
     }),
     legend,
-    element("figcaption", {}, `How low the average ${name} can be pushed${measure.upper ? ", and how high (shaded)" : ""}: certified, at every radius.`))];
-  if (measure.histogram) figures.push(histogramFigure(run, name, measure, input));
+    element("figcaption", {}, `How low the average ${measure.title} can be pushed${measure.upper ? ", and how high (shaded)" : ""}: certified, at every radius.`))];
+  if (measure.histogram) figures.push(histogramFigure(run, measure, input));
   return figures;
 }
 
-function histogramFigure(run, name, measure, input) {
+function histogramFigure(run, measure, input) {
   const counts = measure.histogram.subarray(input * measure.bins, (input + 1) * measure.bins);
   const width = (measure.high - measure.low) / measure.bins;
   const most = Math.max(...counts);
   const total = counts.reduce((sum, each) => sum + each, 0);
   return element("figure", {},
     lineChart({
-      label: `Histogram of the ${name} of ${total} noisy copies of input ${run.index[input]}`,
-      xs: [], xLabel: `${name} of a noisy copy`, yLabel: "share of the copies", xMin: measure.low, xMax: measure.high, yMax: (1.04 * most) / total,
+      label: `Histogram of the ${measure.title} of ${total} noisy copies of input ${run.index[input]}`,
+      xs: [], xLabel: `${measure.title} of a noisy copy`, yLabel: "share of the copies", xMin: measure.low, xMax: measure.high, yMax: (1.04 * most) / total,
       yText: (tick) => `${tickText(100 * tick)}%`,
       bars: Array.from(counts, (count, k) => ({ from: measure.low + k * width, to: measure.low + (k + 1) * width, value: count / total })),
     }),
-    element("figcaption", {}, `The ${name} of ${total.toLocaleString("en-US")} noisy copies: what every bound is computed from.`));
+    element("figcaption", {}, `The ${measure.title} of ${total.toLocaleString("en-US")} noisy copies: what every bound is computed from.`));
 }
 
 function curveCsv(run, input) {

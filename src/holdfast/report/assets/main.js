@@ -1,5 +1,5 @@
 // From the numbers in the file to the page.
-let RADII, RUNS, INTERVALS, LEVEL_TEXT, state;
+let RADII, RADIUS_LABEL, MEASURES, RUNS, INTERVALS, LEVEL_TEXT, state;
 
 function changed() {
   drawOverview();
@@ -35,13 +35,15 @@ async function main() {
   const facts = JSON.parse(byId("document").textContent);
   const buffer = await unpack(byId("columns").textContent.trim());
   RADII = facts.radii;
+  RADIUS_LABEL = `radius of the perturbation (${facts.norms.join(" or ")})`;
+  MEASURES = new Map(facts.measures.map((each) => [each.name, each]));
   LEVEL_TEXT = `${Math.round(100 * Number(facts.intervals.level))}%`;
   INTERVALS = {};
   for (const [n, ends] of Object.entries(facts.intervals.of)) INTERVALS[n] = { low: column(buffer, ends.low), high: column(buffer, ends.high) };
   RUNS = loadRuns(facts, buffer);
   state = {
-    measure: facts.measures[0],
-    thresholds: facts.start.thresholds,
+    measure: facts.measures[0].name,
+    thresholds: Object.fromEntries(facts.measures.map(({ name, thresholds }) => [name, thresholds[0]])),
     radius: facts.start.radius,
     shown: new Map(),
     run: 0,
@@ -56,8 +58,9 @@ async function main() {
   byId("title").textContent = RUNS.length > 1 ? `${RUNS.length} runs compared` : names;
   byId("subtitle").textContent = RUNS.length > 1 ? names : subtitle(RUNS[0]);
   byId("version").textContent = facts.version;
+  for (const each of document.querySelectorAll(".norm")) each.textContent = facts.norms.join(" or ");
   for (const each of document.querySelectorAll(".level")) each.textContent = LEVEL_TEXT;
-  listenToControls(facts);
+  listenToControls();
   listenToTable();
   listenToScatter();
   listenToEntry();
@@ -74,7 +77,7 @@ async function main() {
 function subtitle(run) {
   const known = Object.fromEntries(run.facts);
   const said = [`${run.inputs.toLocaleString("en-US")} inputs`, known.data ? `data: ${known.data}` : known.log, known.model ? `model: ${known.model}` : null];
-  if (run.sigma) said.push(`sigma ${run.sigma}`);
+  if (run.noise) said.push(run.noise.replace(" = ", " "));
   if (run.n) said.push(`n ${run.n.toLocaleString("en-US")}`);
   if (run.sure) said.push(`each certificate holds with probability at least ${run.sure}`);
   return said.filter(Boolean).join(" · ");

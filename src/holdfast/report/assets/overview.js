@@ -1,6 +1,13 @@
 // The upper half of the page: sliders, certified accuracy against radius and threshold, and the comparison.
-const STEP = 100;
 const DASHES = ["", "dashed", "dotted", "dashdot"];
+
+// Round thresholds within a measure's range, in ten-thousandths: a hundred of them or a few hundred.
+function thresholdSteps(name) {
+  const [low, high] = MEASURES.get(name).units;
+  const step = Math.max(1, 10 ** (Math.floor(Math.log10(high - low)) - 2));
+  const first = Math.ceil(low / step) * step;
+  return { first, step, count: Math.floor((high - first) / step) + 1 };
+}
 
 function seriesOf(measureName) {
   const found = [];
@@ -33,7 +40,7 @@ function isShown(series) {
 }
 
 function claimText(threshold) {
-  return state.measure === "label" ? "keep their label" : `keep an average ${state.measure} above ${shortText(threshold)}`;
+  return state.measure === "label" ? "keep their label" : `keep an average ${MEASURES.get(state.measure).title} above ${shortText(threshold)}`;
 }
 
 function drawOverview() {
@@ -56,11 +63,11 @@ function drawControls(threshold) {
   byId("radius").setAttribute("aria-valuetext", `radius ${RADII[state.radius]}`);
   byId("radius-value").textContent = RADII[state.radius];
   if (label) return;
-  const low = state.measure === "margin" ? -1 : 0;
+  const { first, step, count } = thresholdSteps(state.measure), last = first + (count - 1) * step;
   const slider = byId("threshold"), number = byId("threshold-number");
-  Object.assign(slider, { min: low * UNIT, max: UNIT, step: STEP, value: threshold });
-  slider.setAttribute("aria-valuetext", `average ${state.measure} above ${shortText(threshold)}`);
-  Object.assign(number, { min: low, max: 1, step: 0.01 });
+  Object.assign(slider, { min: first, max: last, step, value: threshold });
+  slider.setAttribute("aria-valuetext", `average ${MEASURES.get(state.measure).title} above ${shortText(threshold)}`);
+  Object.assign(number, { min: first / UNIT, max: last / UNIT, step: step / UNIT });
   if (document.activeElement !== number) number.value = shortText(threshold);
 }
 
@@ -118,7 +125,7 @@ function drawByRadius(shown, threshold) {
   byId("by-radius").replaceChildren(lineChart({
     label: `Certified accuracy against radius, for inputs that ${claimText(threshold)}`,
     xs, lines,
-    xLabel: "radius of the perturbation (l2)",
+    xLabel: RADIUS_LABEL,
     xMax: xs[xs.length - 1],
     yText: (tick) => `${Math.round(100 * tick)}%`,
     marker: xs[state.radius],
@@ -131,17 +138,17 @@ function drawByRadius(shown, threshold) {
 
 function drawByThreshold(shown) {
   if (state.measure === "label") return;
-  const low = state.measure === "margin" ? -1 : 0;
-  const xs = Array.from({ length: ((1 - low) * UNIT) / STEP + 1 }, (_, k) => low + (k * STEP) / UNIT);
-  const lines = shown.map((series) => lineOf(series, countsByThreshold(series, state.radius, STEP)));
+  const steps = thresholdSteps(state.measure);
+  const xs = Array.from({ length: steps.count }, (_, k) => (steps.first + k * steps.step) / UNIT);
+  const lines = shown.map((series) => lineOf(series, countsByThreshold(series, state.radius, steps)));
   byId("by-threshold").replaceChildren(lineChart({
     label: `Certified accuracy against the threshold, at radius ${RADII[state.radius]}`,
     xs, lines,
-    xLabel: `confidence threshold (average ${state.measure})`,
-    xMin: low, xMax: 1,
+    xLabel: `confidence threshold (average ${MEASURES.get(state.measure).title})`,
+    xMin: xs[0], xMax: xs[xs.length - 1],
     yText: (tick) => `${Math.round(100 * tick)}%`,
     marker: xs[nearest(xs, state.thresholds[state.measure] / UNIT)],
-    onPick: (value) => { state.thresholds[state.measure] = low * UNIT + STEP * nearest(xs, value); changed(); },
+    onPick: (value) => { state.thresholds[state.measure] = steps.first + steps.step * nearest(xs, value); changed(); },
   }));
   byId("by-threshold-caption").textContent =
     `Right and certified within radius ${RADII[state.radius]}, against the threshold. Drag in the chart to move it.`;
@@ -169,14 +176,13 @@ function drawComparison(all, threshold) {
   }));
   table.caption.textContent = state.measure === "label"
     ? `Label certified within radius ${RADII[state.radius]}`
-    : `Average ${state.measure} certified above ${shortText(threshold)} within radius ${RADII[state.radius]}`;
+    : `Average ${MEASURES.get(state.measure).title} certified above ${shortText(threshold)} within radius ${RADII[state.radius]}`;
 }
 
-function listenToControls(facts) {
+function listenToControls() {
   const select = byId("measure");
-  const titles = { score: "average score", margin: "average margin", label: "label" };
-  select.append(...facts.measures.map((measure) => element("option", { value: measure }, titles[measure])));
-  byId("measure-control").hidden = facts.measures.length < 2;
+  select.append(...[...MEASURES.values()].map(({ name, title, units }) => element("option", { value: name }, units ? `average ${title}` : title)));
+  byId("measure-control").hidden = MEASURES.size < 2;
   byId("radius").max = RADII.length - 1;
   select.addEventListener("change", () => { state.measure = select.value; changed(); });
   byId("threshold").addEventListener("input", (event) => { state.thresholds[state.measure] = Number(event.target.value); changed(); });

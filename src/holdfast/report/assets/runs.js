@@ -8,8 +8,10 @@ function loadRuns(facts, buffer) {
     const measures = {};
     for (const [name, measure] of Object.entries(run.measures)) {
       measures[name] = {
+        title: measure.title,
         low: measure.support[0],
         high: measure.support[1],
+        lowest: measure.units[0], // in ten-thousandths: what codes count from
         methods: measure.methods.map((method) => ({ ...method, lower: of(method.lower) })),
         upper: of(measure.upper),
         histogram: of(measure.histogram),
@@ -43,18 +45,18 @@ function ownMethod(measure) {
   return measure.methods.find((method) => method.own) || measure.methods[0];
 }
 
-// A certified lower bound in ten-thousandths, rounded down (see quanta.py for the codes).
+// A certified lower bound in ten-thousandths, rounded down (see fixed_point.py for the codes).
 function lowerUnits(measure, method, input, at) {
-  return (method.lower[input * RADII.length + at] >> 1) + measure.low * UNIT;
+  return (method.lower[input * RADII.length + at] >> 1) + measure.lowest;
 }
 
 function upperUnits(measure, input, at) {
-  return measure.upper[input * RADII.length + at] + measure.low * UNIT;
+  return measure.upper[input * RADII.length + at] + measure.lowest;
 }
 
 // How many radii of the axis, from 0 on, the bound is above the threshold at.
 function reachAbove(measure, method, input, threshold) {
-  const code = 2 * (threshold - measure.low * UNIT);
+  const code = 2 * (threshold - measure.lowest);
   let reach = 0;
   while (reach < RADII.length && method.lower[input * RADII.length + reach] > code) reach++;
   return reach;
@@ -66,24 +68,24 @@ function words(run, input, at) {
   const who = run.predicted[input] < 0 ? "No class is named" : `Class ${run.predicted[input]}${named}`;
   const said = [];
   let sure = true;
-  for (const [name, measure] of Object.entries(run.measures)) {
+  for (const measure of Object.values(run.measures)) {
     const method = ownMethod(measure);
     sure = sure && method.guaranteed;
-    said.push(`the average ${name} stays at least ${lowerText(lowerUnits(measure, method, input, at), 3)}`);
+    said.push(`the average ${measure.title} stays at least ${lowerText(lowerUnits(measure, method, input, at), 3)}`);
     if (measure.upper) said[said.length - 1] += ` and at most ${upperText(upperUnits(measure, input, at), 3)}`;
   }
   let text = `${who}: `;
-  if (said.length) text += `for every perturbation up to radius ${RADII[at]}, ${said.join(" and ")}`;
+  if (said.length) text += `for every perturbation up to radius ${RADII[at]}${run.inNorm}, ${said.join(" and ")}`;
   if (run.labelRadius) {
     text += said.length ? "; " : "";
     text += run.labelRadius.reach[input]
-      ? `its label cannot change within radius ${lowerText(run.labelRadius.radius[input], 3)}`
+      ? `its label cannot change within radius ${lowerText(run.labelRadius.radius[input], 3)}${run.inNorm}`
       : "its label is not certified";
   }
   text += ".";
   if (run.state[input] === ABSTAINED) text = `Abstains: nothing certifies the class as the winner here. ${text}`;
   if (run.kind === "imported") return `${text} This is what the imported log says; by which band, and how it was rounded, it does not.`;
-  const made = `n = ${run.n.toLocaleString("en-US")} noisy copies, sigma = ${run.sigma}, ${run.method}`;
+  const made = `n = ${run.n.toLocaleString("en-US")} noisy copies, ${run.noise}, ${run.method}`;
   if (!sure) return `${text} These are estimates, NOT a certificate (${made}).`;
   return `${text} All of it holds with probability at least ${run.sure} (${made}).`;
 }

@@ -9,9 +9,10 @@ function scatterAxes(run, name) {
   return {
     x,
     y: (input) => lowerUnits(measure, method, input, state.radius) / UNIT,
-    xLabel: run.labelRadius ? "certified radius of the label" : `certified radius of an average ${name} above ${shortText(threshold)}`,
-    yLabel: `certified ${name} within ${RADII[state.radius]}`,
+    xLabel: run.labelRadius ? "certified radius of the label" : `certified radius of an average ${measure.title} above ${shortText(threshold)}`,
+    yLabel: `certified ${measure.title} within ${RADII[state.radius]}`,
     low: measure.low,
+    high: measure.high,
   };
 }
 
@@ -33,7 +34,7 @@ function drawScatter(inputs) {
   const pad = { left: 62 * scale, right: 16 * scale, top: 12 * scale, bottom: 44 * scale };
   const furthest = Math.max(0.1, ...sampled(run.inputs).map(axes.x)) * 1.04;
   const x = (value) => pad.left + (value / furthest) * (width - pad.left - pad.right);
-  const y = (value) => pad.top + ((1 - value) / (1 - axes.low)) * (height - pad.top - pad.bottom);
+  const y = (value) => pad.top + ((axes.high - value) / (axes.high - axes.low)) * (height - pad.top - pad.bottom);
   const style = getComputedStyle(document.documentElement);
   const ink = (variable) => style.getPropertyValue(variable).trim();
   const pen = canvas.getContext("2d");
@@ -47,7 +48,7 @@ function drawScatter(inputs) {
     pen.textAlign = "center";
     pen.fillText(tickText(tick), x(tick), height - pad.bottom + 16 * scale);
   }
-  for (const tick of ticks(axes.low, 1, 5)) {
+  for (const tick of ticks(axes.low, axes.high, 5)) {
     line(pen, pad.left, y(tick), width - pad.right, y(tick));
     pen.textAlign = "right";
     pen.fillText(tickText(tick), pad.left - 7 * scale, y(tick) + 4 * scale);

@@ -14,9 +14,9 @@ function tableColumns(run) {
     const measure = run.measures[name], method = ownMethod(measure), threshold = state.thresholds[name];
     const bound = (at) => (input) => lowerUnits(measure, method, input, at);
     columns.push(
-      { id: "at-input", title: `${name} at the input`, value: bound(0), text: (input) => lowerText(bound(0)(input), 3), number: true },
-      { id: "at-radius", title: `${name} within ${RADII[state.radius]}`, value: bound(state.radius), text: (input) => lowerText(bound(state.radius)(input), 3), number: true },
-      { id: "radius", title: `radius with ${name} > ${shortText(threshold)}`,
+      { id: "at-input", title: `${measure.title} at the input`, value: bound(0), text: (input) => lowerText(bound(0)(input), 3), number: true },
+      { id: "at-radius", title: `${measure.title} within ${RADII[state.radius]}`, value: bound(state.radius), text: (input) => lowerText(bound(state.radius)(input), 3), number: true },
+      { id: "radius", title: `radius with ${measure.title} > ${shortText(threshold)}`,
         value: (input) => reachAbove(measure, method, input, threshold),
         text: (input) => reachText(reachAbove(measure, method, input, threshold)), number: true },
     );
@@ -46,9 +46,10 @@ function orders(run) {
   const name = measureOf(run, state.measure);
   const found = [{ id: "index", title: "as in the dataset", by: "index", down: false }];
   if (name) {
+    const { title } = run.measures[name];
     found.push(
-      { id: "fragile", title: `most fragile: lowest certified ${name} at the radius`, by: "at-radius", down: false },
-      { id: "confident", title: `most confident: highest certified ${name} at the radius`, by: "at-radius", down: true },
+      { id: "fragile", title: `most fragile: lowest certified ${title} at the radius`, by: "at-radius", down: false },
+      { id: "confident", title: `most confident: highest certified ${title} at the radius`, by: "at-radius", down: true },
     );
   }
   if (run.labelRadius) {

@@ -2,16 +2,18 @@
 
 import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
 import { ask, asArray, events, Refused, useKey } from "./client.js";
-import { answer, floorDecimals, grouped, hearsay, sentence, surely, trimmed } from "./wording.js";
+import { answer, floorDecimals, grouped, hearsay, sentence, surely, thresholdText, trimmed } from "./wording.js";
 
 const by = (id) => document.getElementById(id);
-const radius = by("radius"), confidence = by("confidence");
+const radius = by("radius"), confidence = by("confidence"), measureChoice = by("measure");
 
 const state = {
   model: null,
   input: null, // {body, type}: what is sent
   view: null, // the last certificate, as the service shows it
-  ghosts: [], // lower bounds of earlier looks
+  earlier: [], // certificates of earlier looks, whose lower bounds stay visible
+  counted: null, // how many copies the histograms are of, and what each measure's looks like
+  copies: [], // single copies, with the value of each measure
   decision: null,
   sure: "", // how sure a decision is, in words
   asked: null, // the question that a decision is about
@@ -21,34 +23,73 @@ const state = {
 };
 
 const nameOf = (label) => (state.model && state.model.labels[label]) || `class ${label}`;
-const radiusAt = (k) => state.model.sigma * 4 * k / 400;
-const radii = () => (state.view ? state.view.curve.radii : Array.from({ length: 401 }, (_, k) => radiusAt(k)));
+const radiusAt = (k) => state.model.noise.scale * 4 * k / 400;
+const radii = () => (state.view ? state.view.radii : Array.from({ length: 401 }, (_, k) => radiusAt(k)));
+const named = (measures, name) => measures.find((each) => each.name === name);
+// What can be chosen: a certificate's own measures, or what the model counts.
+const measures = () => (state.view || state.model).measures;
+const chosen = () => named(measures(), measureChoice.value) || measures()[0];
 
 // What is shown
 
 function render() {
-  const k = Number(radius.value), threshold = Number(confidence.value) / 100;
-  const shown = trimmed(radii()[k], 4);
+  offerMeasures();
+  const k = Number(radius.value), measure = chosen(), at = thresholdAt(measure);
+  const shown = trimmed(radii()[k], 4), asked = thresholdText(measure, at);
   by("radius-out").textContent = shown;
-  by("confidence-out").textContent = threshold.toFixed(2);
+  by("confidence-out").textContent = asked;
   radius.setAttribute("aria-valuetext", `radius ${shown}`);
-  confidence.setAttribute("aria-valuetext", `confidence ${threshold.toFixed(2)}`);
-  const note = state.decision ? "only the question was asked: there is no curve" : "";
-  drawCurve(by("chart"), { view: state.view, ghosts: state.ghosts, radii: radii(), k, threshold, note });
-  if (state.view) showCertificate(k, threshold);
-  else if (state.decision) showDecision(k, threshold);
+  confidence.setAttribute("aria-valuetext", `average ${measure.title} of ${asked}`);
+  const missing = state.view ? `the average ${measure.title} is not on this certificate` : "";
+  const note = state.decision ? "only the question was asked: there is no curve" : missing;
+  const ghosts = state.earlier.map((view) => named(view.measures, measure.name).curve).filter(Boolean).map((curve) => curve.lower);
+  const { label_radius: labelRadius } = state.view || {};
+  drawCurve(by("chart"), { curve: measure.curve, labelRadius, ghosts, radii: radii(), norm: (state.view || state.model).noise.norm, k, support: measure.support, threshold: measure.at_least[at], note });
+  if (state.view) showCertificate(measure, k, at);
+  else if (state.decision) showDecision(k, at);
+  showHistogram();
+  showCopies();
 }
 
-function showCertificate(k, threshold) {
+function offerMeasures() {
+  const names = measures().map((each) => each.name), offered = [...measureChoice.options].map((each) => each.value);
+  if (names.join() === offered.join()) return;
+  const wanted = chosen().name;
+  measureChoice.replaceChildren(...measures().map(({ name, title }) => {
+    const option = document.createElement("option");
+    option.value = name;
+    option.textContent = `average ${title}`;
+    option.selected = name === wanted;
+    return option;
+  }));
+}
+
+// The slider's place among a measure's thresholds; a measure with fewer of them keeps the slider where it is, in proportion.
+function thresholdAt(measure) {
+  const count = measure.at_least.length;
+  if (Number(confidence.max) !== count) {
+    const part = Number(confidence.value) / (Number(confidence.max) + 1);
+    confidence.max = count;
+    confidence.value = Math.min(count, Math.max(1, Math.round(part * (count + 1))));
+  }
+  return Number(confidence.value) - 1;
+}
+
+function showCertificate(measure, k, at) {
   const { view } = state;
-  say(sentence(view, k, nameOf(view.predicted)));
-  const found = answer(view, k, threshold);
+  if (!measure.curve) {
+    say([["em", nameOf(view.predicted)], `: nothing is promised about the average ${measure.title}, on which no alpha was spent. Certify again to ask for it.`]);
+    for (const id of ["answer", "sure"]) by(id).textContent = "";
+    return;
+  }
+  say(sentence(view, measure, k, nameOf(view.predicted)));
+  const found = answer(view, measure, k, at);
   by("answer").textContent = found.text;
   by("answer").className = found.yes ? "yes" : "no";
-  by("sure").textContent = surely(view, k) + (state.fromFile ? hearsay(view) : "");
+  by("sure").textContent = surely(view, measure, k) + (state.fromFile ? hearsay(view) : "");
 }
 
-function showDecision(k, threshold) {
+function showDecision(k, at) {
   const { decision, asked } = state;
   if (state.fromFile) {
     say(["A decision from a file: it holds no counts, so nothing here was checked."]);
@@ -57,14 +98,15 @@ function showDecision(k, threshold) {
     by("sure").textContent = "";
     return;
   }
-  const name = nameOf(decision.predicted), claim = [["strong", trimmed(decision.at_least, 4)], "."];
-  if (decision.certified) say(["Yes: within radius ", ["strong", trimmed(decision.radius, 4)], " nobody can push ", ["em", name], " below ", ...claim]);
-  else say(["Not certified: within radius ", ["strong", trimmed(decision.radius, 4)], " somebody might push ", ["em", name], " below ", ...claim]);
+  const what = `the average ${named(state.model.measures, decision.measure).title}`, claim = [["strong", trimmed(decision.at_least, 4)], "."];
+  const where = [["em", nameOf(decision.predicted)], ": within radius ", ["strong", trimmed(decision.radius, 4)]];
+  if (decision.certified) say(["Yes. ", ...where, ` nobody can push ${what} below `, ...claim]);
+  else say(["Not certified. ", ...where, ` somebody might push ${what} below `, ...claim]);
   by("answer").textContent = decision.reason;
   by("answer").className = decision.certified ? "yes" : "no";
-  const moved = asked && (asked.k !== k || asked.threshold !== threshold);
+  const moved = asked && (asked.k !== k || asked.at !== at || asked.measure !== chosen().name);
   by("sure").textContent = moved
-    ? "The sliders have moved since: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
+    ? "The sliders have moved since, or the measure: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
     : decision.certified
       ? `True with probability at least ${state.sure}, although the sampling stopped as soon as it knew.`
       : "Giving up certifies nothing, neither that it can be done nor that it cannot.";
@@ -108,13 +150,13 @@ async function sample() {
   if (!state.input) return;
   cancel();
   const running = { abort: new AbortController(), id: null };
-  const k = Number(radius.value), threshold = Number(confidence.value) / 100;
+  const k = Number(radius.value), measure = chosen(), at = thresholdAt(measure);
   const question = document.querySelector("input[name=mode]:checked").value === "question";
-  Object.assign(state, { running, view: null, ghosts: [], decision: null, exported: null, fromFile: false, asked: { k, threshold } });
+  Object.assign(state, { running, view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, fromFile: false, asked: { k, at, measure: measure.name } });
   const most = by("copies-wanted").value, alpha = by("alpha").value;
   const path = question
-    ? `/v1/decide/stream?at_least=${threshold}&radius=${radiusAt(k)}&n_max=${most}&alpha=${alpha}`
-    : `/v1/certify/stream?n=${most}&alpha=${alpha}&claims=label&claims=score&sides=both`;
+    ? `/v1/decide/stream?measure=${measure.name}&at_least=${measure.at_least[at]}&radius=${radiusAt(k)}&n_max=${most}&alpha=${alpha}`
+    : `/v1/certify/stream?n=${most}&alpha=${alpha}&claims=label&claims=${measure.name}&sides=both`;
   trouble("");
   say([question ? "Sampling until the question is answered …" : "Sampling …"]);
   for (const id of ["answer", "sure"]) by(id).textContent = "";
@@ -141,29 +183,32 @@ const HANDLERS = {
     if (event.input.base64) showPicture(event.input);
   },
   chosen(event) {
-    by("copies-words").textContent = `The first noisy copies, each with its score for “${nameOf(event.predicted)}”. Outlined: copies on which another class wins.`;
+    by("copies-words").textContent = `The first noisy copies, each with its value, for the answer “${nameOf(event.predicted)}”. Outlined: copies on which another class wins.`;
   },
   copies(event) {
+    state.copies = event.copies;
     by("copies").replaceChildren(...event.copies.map((copy, k) => {
       const holder = document.createElement("div"), picture = document.createElement("canvas");
       if (copy.pixels.base64) drawPixels(picture, copy.pixels);
       holder.className = copy.vote ? "" : "against";
       holder.style.animationDelay = `${40 * k}ms`;
-      holder.append(picture, copy.score.toFixed(2));
+      holder.append(picture, "");
       return holder;
     }));
+    showCopies();
   },
   progress(event) {
     by("progress").value = event.n / event.of;
     by("progress-words").textContent = `${grouped(event.n)} of ${event.evidence === undefined ? "" : "at most "}${grouped(event.of)} copies`;
-    showHistogram(event, false);
+    state.counted = { ...event, finished: false };
+    showHistogram();
     if (event.evidence !== undefined) {
       by("answer").textContent = `Evidence so far: ${Math.floor(100 * event.evidence)}% of what an answer takes.`;
       by("answer").className = "";
     }
   },
   look(event) {
-    if (state.view) state.ghosts.push(state.view.curve.lower);
+    if (state.view) state.earlier.push(state.view);
     state.view = event;
     badge("busy", `certified so far: ${grouped(event.n)} copies`);
     render();
@@ -179,7 +224,7 @@ const HANDLERS = {
 function finish(event, how) {
   if (event.certificate) {
     state.exported = { document: event.certificate, name: "certificate" };
-    if (state.view && state.view.n !== event.view.n) state.ghosts.push(state.view.curve.lower);
+    if (state.view && state.view.n !== event.view.n) state.earlier.push(state.view);
     badge("certified", how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
     showView(event.view, `Certified from ${grouped(event.view.n)} copies.`);
   } else if (event.decision) {
@@ -197,18 +242,30 @@ function finish(event, how) {
 }
 
 function showView(view, words) {
-  state.view = view;
-  showHistogram(view, true);
+  Object.assign(state, { view, counted: { ...view, finished: true } });
   by("progress").value = 1;
   by("progress-words").textContent = words;
   render();
 }
 
-function showHistogram(event, finished) {
-  state.histogram = event;
-  drawHistogram(by("histogram"), event.histogram, event.mean);
-  const kind = finished ? "an estimate; the certificate is above" : "an estimate, not a certificate";
-  by("histogram-words").textContent = `Scores of ${grouped(event.n)} copies; the line is their average, ${floorDecimals(event.mean, 3)} (${kind}).`;
+function showHistogram() {
+  const { title, support, name } = chosen(), { counted } = state;
+  const found = counted && named(counted.measures, name);
+  if (!found) {
+    drawHistogram(by("histogram"), { title, support, histogram: new Array(50).fill(0), mean: null });
+    return;
+  }
+  drawHistogram(by("histogram"), { title, support, histogram: found.histogram, mean: found.mean });
+  const kind = counted.finished ? "an estimate; the certificate is above" : "an estimate, not a certificate";
+  by("histogram-words").textContent = `The ${title} of ${grouped(counted.n)} copies; the line is the average, ${floorDecimals(found.mean, 3)} (${kind}).`;
+}
+
+function showCopies() {
+  const { name } = chosen();
+  state.copies.forEach((copy, k) => {
+    const holder = by("copies").children[k];
+    if (holder) holder.lastChild.textContent = copy.values[name].toFixed(2);
+  });
 }
 
 function cancel() {
@@ -241,7 +298,7 @@ function refuse(error) {
   }
   trouble(error instanceof Refused ? error.message : `The service cannot be reached: ${error.message}`);
   // Nothing that was promised before stays beside a failure.
-  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null });
+  Object.assign(state, { view: null, earlier: [], decision: null, exported: null });
   for (const id of ["answer", "sure", "progress-words"]) by(id).textContent = "";
   say(["No answer."]);
   speak();
@@ -358,7 +415,7 @@ async function readExport(text) {
   try {
     content = JSON.parse(text);
   } catch { /* the service says what is wrong with it */ }
-  Object.assign(state, { view: null, ghosts: [], decision: null, exported: null, asked: null, fromFile: true });
+  Object.assign(state, { view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, asked: null, fromFile: true });
   by("copies").replaceChildren();
   by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
   if (content.format === "decision-1") {
@@ -369,9 +426,13 @@ async function readExport(text) {
   } else {
     const response = await ask("/v1/read", { method: "POST", body: text, headers: { "Content-Type": "application/json" } });
     const view = await response.json();
-    if (!view.curve) throw new Refused(422, "This certificate claims nothing about the score, which is what this page shows.");
+    const claimed = view.measures.find((each) => each.name === measureChoice.value && each.curve) || view.measures.find((each) => each.curve);
+    if (!claimed) throw new Refused(422, "This certificate claims nothing but its label: there is no curve to show.");
     state.exported = { document: content, name: "certificate" };
     by("input-note").textContent = "An exported certificate: its bounds were computed again from its counts.";
+    state.view = view;
+    offerMeasures();
+    measureChoice.value = claimed.name;
     showView(view, `Computed from the counts of ${grouped(view.n)} copies in a file.`);
   }
   badge("", "from a file");
@@ -382,7 +443,7 @@ async function readExport(text) {
 // Wiring
 
 function wire() {
-  for (const slider of [radius, confidence]) {
+  for (const slider of [radius, confidence, measureChoice]) {
     slider.addEventListener("input", render);
     slider.addEventListener("change", speak);
   }
@@ -412,10 +473,7 @@ function wire() {
     begin();
   });
   new ResizeObserver(() => {
-    if (!state.model) return;
-    render();
-    if (state.histogram) drawHistogram(by("histogram"), state.histogram.histogram, state.histogram.mean);
-    else drawHistogram(by("histogram"), new Array(50).fill(0), null);
+    if (state.model) render();
   }).observe(by("chart"));
 }
 
@@ -426,10 +484,10 @@ async function begin() {
     refuse(error);
     return;
   }
-  const [channels, height, width] = state.model.shape;
-  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${width} × ${height} pixels${channels === 1 ? " in grey" : ""}, under noise of σ = ${state.model.sigma}.`;
-  by("sigma").textContent = state.model.sigma;
-  drawHistogram(by("histogram"), new Array(50).fill(0), null);
+  const { shape: [channels, height, width], noise } = state.model;
+  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${width} × ${height} pixels${channels === 1 ? " in grey" : ""}, under noise: ${noise.title}.`;
+  for (const each of document.querySelectorAll(".norm")) each.textContent = noise.norm;
+  by("noise").textContent = noise.title;
   render();
   await showSamples();
 }

@@ -31,21 +31,28 @@ export function grouped(count) {
   return count.toLocaleString("en-US");
 }
 
-// Parts of a sentence: plain strings, ["em", text] and ["strong", text].
-export function sentence(view, k, name) {
-  const radius = trimmed(view.curve.radii[k], 4);
-  const lower = floorDecimals(view.curve.lower[k], 3);
-  if (view.curve.lower[k] <= 0.0005) {
-    return ["Within radius ", ["strong", radius], " nothing is promised: an attacker who may go that far might push ", ["em", name], " to zero."];
-  }
-  const where = k === 0 ? ["At the image itself, ", ["em", name], " is not below "] : ["Within radius ", ["strong", radius], " nobody can push ", ["em", name], " below "];
-  return [...where, ["strong", lower], "."];
+// A threshold of a slider, with as many decimals as its neighbours have.
+export function thresholdText(measure, at) {
+  const decimals = Math.max(...measure.at_least.map((each) => (String(each).split(".")[1] || "").length));
+  return measure.at_least[at].toFixed(decimals);
 }
 
-export function answer(view, k, threshold) {
-  const asked = threshold.toFixed(2);
-  const curve = view.curve;
-  const reach = curve.radius ? curve.radius[Math.round(threshold * 100) - 1] : reachOf(curve, threshold);
+// Parts of a sentence: plain strings, ["em", text] and ["strong", text]. A measure has its curve.
+export function sentence(view, measure, k, name) {
+  const radius = trimmed(view.radii[k], 4);
+  const [low, high] = measure.support, bound = measure.curve.lower[k];
+  const what = `the average ${measure.title}`;
+  if (bound <= low + 0.0005 * (high - low)) {
+    return [["em", name], ": within radius ", ["strong", radius], ` nothing is promised: an attacker who may go that far might push ${what} down to ${low}.`];
+  }
+  const where = k === 0 ? [`: at the image itself, ${what} is not below `] : [": within radius ", ["strong", radius], ` nobody can push ${what} below `];
+  return [["em", name], ...where, ["strong", floorDecimals(bound, 3)], "."];
+}
+
+export function answer(view, measure, k, at) {
+  const asked = thresholdText(measure, at), threshold = measure.at_least[at];
+  const { curve } = measure;
+  const reach = curve.radius ? curve.radius[at] : reachOf(view.radii, curve, threshold);
   if (curve.lower[k] >= threshold) {
     return { yes: true, text: `Yes: at least ${asked} remains here, and up to radius ${floorDecimals(reach, 3)}.` };
   }
@@ -55,14 +62,15 @@ export function answer(view, k, threshold) {
   return { yes: false, text: `No promise of ${asked} at any radius, not even at the image itself.` };
 }
 
-function reachOf(curve, threshold) {
+function reachOf(radii, curve, threshold) {
   let best = 0;
-  curve.lower.forEach((bound, k) => { if (bound >= threshold) best = curve.radii[k]; });
+  curve.lower.forEach((bound, k) => { if (bound >= threshold) best = radii[k]; });
   return best;
 }
 
-export function surely(view, k) {
-  const upper = view.curve.upper ? ` Nor can anybody push it above ${ceilDecimals(view.curve.upper[k], 3)}.` : "";
+export function surely(view, measure, k) {
+  const { upper: bounds } = measure.curve;
+  const upper = bounds ? ` Nor can anybody push it above ${ceilDecimals(bounds[k], 3)}.` : "";
   const label = view.label_radius > 0 ? ` The label itself (the majority vote) cannot change within radius ${floorDecimals(view.label_radius, 3)}.` : "";
   const looks = view.share < 1 ? ", together with every other look" : "";
   return `True with probability at least ${view.sure}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
