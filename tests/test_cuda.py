@@ -5,6 +5,8 @@ import time
 import numpy as np
 import pytest
 import torch
+from holdfast.serve.device import Device
+from holdfast.serve.jobs import Asked, CertifyJob
 
 import holdfast as hf
 from holdfast.models import TorchModel
@@ -13,8 +15,6 @@ from holdfast.noise.drawing.counter import add_noise
 from holdfast.noise.drawing.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sequential.looks import plan_looks
-from holdfast.serve.device import Device
-from holdfast.serve.jobs import Asked, CertifyJob
 from networks import images, small_net
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from holdfast.sampling.copies import CounterCopies
+from holdfast.sampling.tally import SelectionTally
+from holdfast.sampling.windows import answers
 from scipy import stats
 
 from holdfast.models import TorchModel
@@ -10,10 +13,7 @@ from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.noise.drawing.philox import philox, standard_normals
 from holdfast.sampling import LocalEngine, Task
-from holdfast.sampling.copies import CounterCopies
 from holdfast.sampling.engine import Question
-from holdfast.sampling.tally import SelectionTally
-from holdfast.sampling.windows import answers
 from networks import images, small_net
 
 SIGMA = 0.3

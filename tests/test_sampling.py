@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from holdfast.sampling.windows import first_copies, in_windows
 from torch import nn
 
 import holdfast as hf
@@ -16,7 +17,6 @@ from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.blocks import BlockKey, standard_block
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sampling.engine import Answer, Question
-from holdfast.sampling.windows import first_copies, in_windows
 from networks import Recorder, images, small_net
 
 SIGMA = 0.3

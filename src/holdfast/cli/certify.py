@@ -62,16 +62,17 @@ def certify(
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
-    from holdfast.cli.engines import compute_named
+    from holdfast.certificates.settings import Settings
+    from holdfast.cli.engines import engine_named
     from holdfast.cli.models import check_images, open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
     from holdfast.runs.calibration_checks import COUNT
     from holdfast.runs.execute import Plan
-    from holdfast.smoothed import Settings, SmoothedClassifier
+    from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    compute = compute_named(engine, workers=workers, cores_per_worker=cores_per_worker, address=address)
+    runner = engine_named(engine, workers=workers, cores_per_worker=cores_per_worker, address=address)
     added = noise_from(sigma, noise)
     measures = measures_named(words(claims))
     settings = Settings(
@@ -81,8 +82,7 @@ def certify(
         words(claims),
         sides,
         CDF(band=band_named(choice(band, "--band", band_names())), thresholds=thresholds),
-        measures=[measure.info for measure in (*DEFAULT_MEASURES, *measures)],
-    )
+    ).resolved([measure.info for measure in (*DEFAULT_MEASURES, *measures)], added)
     known_seed = seed_number(seed)
     check_count("--skip", skip)
     if max_ is not None:
@@ -126,7 +126,7 @@ def certify(
         batch=batch,
         precision=precision,
         compile=compiled,
-        engine=compute,
+        engine=runner,
     )
     notes: dict[str, Any] = {
         "model": model,
@@ -137,7 +137,7 @@ def certify(
     }
     if len(inputs) < len(whole) and str(len(whole)) == checkpoint.notes.get(COUNT):
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
-    with compute:
+    with runner:
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
     console = Console(highlight=False)
     print_report([run], Question(), console)

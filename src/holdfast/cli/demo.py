@@ -27,6 +27,7 @@ def demo(
     progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
 ) -> None:
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
+    from holdfast.certificates.settings import Settings
     from holdfast.cli.certify import execute_or_say
     from holdfast.cli.report import PAGE
     from holdfast.report.accuracy import Question
@@ -38,7 +39,7 @@ def demo(
     from holdfast.report.thumbnails import thumbnails
     from holdfast.runs.execute import Plan
     from holdfast.runs.folder import free_name
-    from holdfast.smoothed import Settings, SmoothedClassifier
+    from holdfast.smoothed import SmoothedClassifier
     from holdfast.validation import check_count
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model

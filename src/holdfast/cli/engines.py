@@ -2,11 +2,11 @@
 
 from holdfast.cli.parsing import choice
 from holdfast.errors import InvalidArgument
-from holdfast.sampling.cluster import RayCluster
-from holdfast.sampling.compute import Compute, Local
+from holdfast.sampling import Engine, Local
+from holdfast.sampling.ray import RayCluster
 
 
-def compute_named(engine: str, *, workers: int | None, cores_per_worker: int | None, address: str | None) -> Compute:
+def engine_named(engine: str, *, workers: int | None, cores_per_worker: int | None, address: str | None) -> Engine:
     """The local machine, or a Ray cluster with its options, which mean nothing locally."""
     if choice(engine, "--engine", ("local", "ray")) == "ray":
         return RayCluster(

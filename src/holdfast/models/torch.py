@@ -244,7 +244,7 @@ def resolve_device(device: str | torch.device | None, net: nn.Module | None = No
 
 def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ...]]:
     """The first device, and all: a GPU without a number means every one of them."""
-    if device.type != "cuda" or device.index is not None:
+    if str(device) != "cuda":
         return device, (device,)
     first = torch.device("cuda", torch.cuda.current_device())
     every = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))

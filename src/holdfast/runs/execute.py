@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
@@ -27,7 +27,7 @@ from holdfast.runs.resume import RUNNING, ResumeState, begun, check_same, data_f
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import write_log
 from holdfast.runs.writer import writing
-from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
 
 
@@ -69,11 +69,7 @@ def certify_run(
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidArgument(f"settings must be holdfast.Settings(n=...), got {settings!r}")
     data = LabelledInputs(name, known, classes.astype(np.int64), np.arange(len(known)), tuple(label_names))
-    return execute(smoothed, Plan(data, settings or _default(smoothed), Path(out), seed), progress=progress)
-
-
-def _default(smoothed: SmoothedClassifier) -> Settings:
-    return Settings(measures=[measure.info for measure in smoothed.measures])
+    return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
 
 
 def execute(
@@ -83,8 +79,9 @@ def execute(
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
-    data, settings = plan.data, plan.settings
-    config = _config(plan, smoothed, check_seed(plan.seed))
+    data = plan.data
+    settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
+    config = _config(plan, settings, smoothed, check_seed(plan.seed))
     with ExitStack() as lock:
         found: ResumeState | None = None
         if RunFolder.holds_run(plan.out):
@@ -95,14 +92,14 @@ def execute(
         rest = np.flatnonzero(~np.isin(data.indices, found.finished if found else []))
         RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n, len(smoothed.measures)) * len(rest))
         seed = found.seed if found else int(config["provenance"]["seed"], 16)
-        stream = smoothed.windows(
+        stream = smoothed.stream(
             Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
         )
         with writing(_New(plan.out, config, lock), found) as writer:
             done = 0
-            for certificates in stream if len(rest) else ():
-                writer.add(as_table(_entries(data, rest[done : done + len(certificates)], certificates)))
-                done += len(certificates)
+            for position, certificate in zip(rest, stream if len(rest) else (), strict=True):
+                writer.add(as_table([Entry(int(data.indices[position]), int(data.labels[position]), certificate)]))
+                done += 1
             assert done == len(rest), "every input has its certificate before a run is called complete"
             writer.flush()
             _write_exports(writer.folder)
@@ -140,21 +137,13 @@ def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> Resume
     return found
 
 
-def _entries(data: LabelledData, positions: NDArray[np.int64], certificates: Sequence[Certificate]) -> list[Entry]:
-    return [
-        Entry(int(data.indices[position]), int(data.labels[position]), certificate)
-        for position, certificate in zip(positions, certificates, strict=True)
-    ]
-
-
 def _write_exports(folder: RunFolder) -> None:
     run = CertifiedRun(folder)
     for measure in run.measures:
         folder.write(export_name(measure), partial(write_log, log=export_log(run, measure)), replace=True)
 
 
-def _config(plan: Plan, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
-    settings = plan.settings
+def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
     provenance = smoothed.provenance(seed, 0, 0.0).to_dict()
     return {
         "kind": "certified",

@@ -15,6 +15,7 @@ from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
+from holdfast.sequential.looks import Look
 from holdfast.sequential.radius import RadiusSearch
 
 T = TypeVar("T")
@@ -51,6 +52,9 @@ class Request(ABC, Generic[T]):
     @abstractmethod
     def steps(self) -> Step[T]:
         """The spans it wants, step by step; ends with the result."""
+
+    def counted(self, counts: Counts) -> None:
+        """Told of each part of a step's counts as it comes, for those who show progress."""
 
     def finish(self, result: T) -> None:
         """All steps are done."""
@@ -106,6 +110,29 @@ class CertifyRequest(Request[Sampled]):
 
 
 @dataclass(eq=False)
+class LooksRequest(Request[Sampled]):
+    """A certificate that may be read at planned looks; ``looked`` keeps the counts as they stood at each."""
+
+    looks: Sequence[Look]
+    looked: list[Sampled] = field(default_factory=list, init=False)
+
+    @property
+    def most_copies(self) -> int:
+        """Selection and estimation."""
+        return self.n0 + self.looks[-1].n
+
+    def steps(self) -> Step[Sampled]:
+        """One look after the other; each contains the earlier ones."""
+        selection = yield from self._choose()
+        seen: Evidence | None = None
+        for look in self.looks:
+            (found,) = yield (self._estimation(0 if seen is None else seen.n, look.n, selection.predicted),)
+            seen = cast(Evidence, found) if seen is None else seen + cast(Evidence, found)
+            self.looked.append(Sampled(selection, seen))
+        return self.looked[-1]
+
+
+@dataclass(eq=False)
 class DecideRequest(Request[Decision]):
     """Early stopping: as many copies as one question takes."""
 
@@ -150,6 +177,7 @@ class RadiusRequest(Request[AdaptiveRadius]):
             (found,) = yield (self._estimation(drawn, drawn + self.search.next_batch, selection.predicted),)
             seen = cast(Evidence, found) if seen is None else seen + cast(Evidence, found)
             self.search.update(seen[self.measure])
+        assert self.search.result is not None
         return replace(self.search.result, predicted=selection.predicted, seed=self.seed)
 
 

@@ -248,6 +248,7 @@ class Scheduler:
         self._sizer.learn(done.job.copies, done.seconds)
         for piece, found in zip(done.job.pieces, counts, strict=True):
             piece.open.add(piece, found)
+            piece.open.request.counted(found)
             piece.open.request.seconds += done.seconds * piece.span.copies / done.job.copies
         for each in dict.fromkeys(piece.open for piece in done.job.pieces):
             if not each.missing and not each.request.over:

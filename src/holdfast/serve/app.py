@@ -17,11 +17,11 @@ from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
 from holdfast.sampling.inputs import range_of
-from holdfast.serve.jobs import Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
 from holdfast.serve.refusals import BadRequest, OutOfTime, Refusal, Stopped, TooLarge, TooSlow, Unknown, error_response
+from holdfast.serve.requests import AnyServed
 from holdfast.serve.schema import body_of_a_certificate, body_of_an_input, refusals, stream_of, with_limits
 from holdfast.serve.security import SecurityMiddleware
 from holdfast.serve.service import Service
@@ -96,7 +96,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
     @app.get("/v1/ready", responses=refusals(403, 503))
     async def ready() -> dict[str, str]:
         """The device works; 503 if it does not."""
-        if not service.device.alive:
+        if not service.scheduler.alive:
             raise OutOfTime("the device does not work")
         return {"status": "ready"}
 
@@ -146,22 +146,22 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/certify", responses=refused, openapi_extra=an_input)
     async def certify(request: Request, question: CertifyQuery) -> Response:
         """A certificate from n copies: that of ``SmoothedClassifier.certify`` with the same seed, as ``to_dict()`` writes it."""
-        with service.device.place():
+        with service.scheduler.admission():
             content = await _body(request, service.limits)
-            asking = service.certify_job(content, _type_of(request), question, watched=False)
-            certifying = await _waited(request, service, asking)
-            await _finished(request, service, certifying.job)
-            found = await _waited(request, service, service.certificate(certifying))
+            asking = service.certify(content, _type_of(request), question, watched=False)
+            pending = await _waited(request, service, asking)
+            await _finished(request, service, pending.request)
+            found = await _waited(request, service, service.certificate(pending))
             return Response(found, media_type="application/json")
 
     @app.post("/v1/decide", responses=refused, openapi_extra=an_input)
     async def decide(request: Request, question: DecideQuery) -> Response:
         """Is the confidence at least so much within the radius? Stops as soon as it knows."""
-        with service.device.place():
+        with service.scheduler.admission():
             content = await _body(request, service.limits)
-            job = await service.decide_job(content, _type_of(request), question, watched=False)
-            await _finished(request, service, job)
-            return Response(await service.decision(job), media_type="application/json")
+            asked = await service.decide(content, _type_of(request), question, watched=False)
+            await _finished(request, service, asked)
+            return Response(await service.decision(asked), media_type="application/json")
 
     @app.post(
         "/v1/triage",
@@ -170,11 +170,11 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     )
     async def triage(request: Request) -> Response:
         """Accept a class, or hand the input to a human, by the rule that the service was started with."""
-        with service.device.place():
+        with service.scheduler.admission():
             content = await _body(request, service.limits)
-            certifying = await service.triage_job(content, _type_of(request))
-            await _finished(request, service, certifying.job)
-            found = await _waited(request, service, service.verdict(certifying))
+            pending = await service.triage(content, _type_of(request))
+            await _finished(request, service, pending.request)
+            found = await _waited(request, service, service.verdict(pending))
             return Response(found, media_type="application/json")
 
     @app.post(
@@ -187,13 +187,13 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     async def certify_stream(request: Request, question: CertifyQuery) -> EventStream:
         """The same while one watches: a line of JSON for each event. Alpha is divided among the looks that are planned."""
         with ExitStack() as stack:
-            stack.enter_context(service.device.place())
+            stack.enter_context(service.scheduler.admission())
             content = await _body(request, service.limits)
-            asking = service.certify_job(content, _type_of(request), question, watched=True)
-            certifying = await _waited(request, service, asking)
-            stack.callback(service.forget, certifying.job)
-            events = service.certify_events(certifying, _changes(certifying.job))
-            return EventStream(events, certifying.job, service.limits.seconds, stack.pop_all())
+            asking = service.certify(content, _type_of(request), question, watched=True)
+            pending = await _waited(request, service, asking)
+            stack.callback(service.forget, pending.request)
+            events = service.certify_events(pending, _changes(pending.request))
+            return EventStream(events, pending.request, service.limits.seconds, stack.pop_all())
 
     @app.post(
         "/v1/decide/stream",
@@ -205,11 +205,13 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     async def decide_stream(request: Request, question: DecideQuery) -> EventStream:
         """A decision while one watches; it costs no alpha to look at it."""
         with ExitStack() as stack:
-            stack.enter_context(service.device.place())
+            stack.enter_context(service.scheduler.admission())
             content = await _body(request, service.limits)
-            job = await service.decide_job(content, _type_of(request), question, watched=True)
-            stack.callback(service.forget, job)
-            return EventStream(service.decide_events(job, _changes(job)), job, service.limits.seconds, stack.pop_all())
+            asked = await service.decide(content, _type_of(request), question, watched=True)
+            stack.callback(service.forget, asked)
+            return EventStream(
+                service.decide_events(asked, _changes(asked)), asked, service.limits.seconds, stack.pop_all()
+            )
 
     @app.delete("/v1/requests/{identity}", responses=refusals(401, 403, 404, 422))
     async def stop(identity: str) -> dict[str, str]:
@@ -225,7 +227,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     )
     async def read(request: Request) -> Response:
         """A certificate that was exported: its curves, computed again from its counts."""
-        with service.device.place():
+        with service.scheduler.admission():
             content = await _body(request, service.limits)
             return Response(await _waited(request, service, service.read(content)), media_type="application/json")
 
@@ -269,10 +271,10 @@ def _type_of(request: Request) -> str:
     return request.headers.get("content-type", "")
 
 
-def _changes(job: Job) -> asyncio.Event:
-    """An event that is set whenever the job has changed."""
+def _changes(asked: AnyServed) -> asyncio.Event:
+    """An event that is set whenever the request has changed."""
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
-    job.listen(_in_loop(loop, changed.set))
+    asked.listen(_in_loop(loop, changed.set))
     return changed
 
 
@@ -300,12 +302,12 @@ async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, 
         await asyncio.wait({working, leaving})
 
 
-async def _finished(request: Request, service: Service, job: Job) -> None:
+async def _finished(request: Request, service: Service, asked: AnyServed) -> None:
     """Wait until the device is done, the caller is gone, or the time is up; afterwards the device is not asked again."""
 
     async def over() -> None:
-        changed = _changes(job)
-        while not job.over:
+        changed = _changes(asked)
+        while not asked.over:
             await changed.wait()
             changed.clear()
 
@@ -313,10 +315,10 @@ async def _finished(request: Request, service: Service, job: Job) -> None:
     try:
         done, _ = await asyncio.wait(waiting, timeout=service.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            job.stop(OutOfTime(f"not finished within {service.limits.seconds:g} s; ask for fewer copies"))
+            asked.stop(OutOfTime(f"not finished within {service.limits.seconds:g} s; ask for fewer copies"))
         elif waiting[0] not in done:
-            job.stop(Stopped("the caller went away"))
+            asked.stop(Stopped("the caller went away"))
     finally:
         for each in waiting:
             each.cancel()
-        service.forget(job)
+        service.forget(asked)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.certificates.evidence import check_claims, claimable
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import check_seed
@@ -74,12 +73,6 @@ class DecideQuestion(_Question):
         Name | None, Field(description="Which of the measures that are counted; by default the first.")
     ] = None
     n_max: Annotated[int | None, Field(ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")] = None
-
-
-def claims_of(asked: Sequence[str] | None, measures: Sequence[MeasureInfo]) -> tuple[str, ...]:
-    """What a certificate is asked for, if it is counted here; everything, if nothing was said."""
-    known = claimable(measures)
-    return known if asked is None else check_claims(asked, known)
 
 
 def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:

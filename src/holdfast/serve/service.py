@@ -2,32 +2,33 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 
 from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
+from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
-from holdfast.measures import MeasureInfo
 from holdfast.noise import secret_seed
-from holdfast.noise.drawing.blocks import block_rows
-from holdfast.sampling import Task
+from holdfast.sampling import DecideRequest
 from holdfast.sampling.inputs import as_input
+from holdfast.sampling.local import LocalSampler
+from holdfast.sampling.requests import LooksRequest
+from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
+from holdfast.serve.batch_scheduler import BatchScheduler
 from holdfast.serve.certificate_upload import read_certificate
-from holdfast.serve.device import Device
-from holdfast.serve.jobs import Asked, CertifyJob, DecideJob, Job
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.questions import CertifyQuestion, DecideQuestion, claims_of, copies_of, measure_of
+from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
 from holdfast.serve.refusals import OutOfTime, Unknown
+from holdfast.serve.requests import AnyServed, ServedRequest
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
     certificate_view,
@@ -38,7 +39,7 @@ from holdfast.serve.views import (
     selection_view,
     verdict_view,
 )
-from holdfast.smoothed import Settings, SmoothedClassifier, triage_settings
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -76,44 +77,50 @@ class Service:
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
         if served.triage is not None:
             _check_triage(served.triage, served.smoothed, limits)
-        # Asking the model once refuses one that is no classifier before the first visitor comes.
-        self._like = np.full(served.shape, 0.5, dtype=np.float32)
-        engine = served.smoothed.engine(self._like)
-        self.device = Device(engine, queue=limits.queue, block=block_rows(served.shape))
-        self.metrics = Metrics(self.device)
+        # The model is checked here: one that is no classifier is refused before the first visitor comes.
+        smoothed = served.smoothed
+        like = torch.full(served.shape, 0.5)
+        sampler = LocalSampler(smoothed.model, smoothed.noise, smoothed.measures, x=like, copies=1)
+        self.scheduler = BatchScheduler(sampler, queue=limits.queue)
+        self.metrics = Metrics(self.scheduler)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
-        self._desk = ThreadPoolExecutor(1, "holdfast-desk")
-        self._archive = ThreadPoolExecutor(1, "holdfast-archive")
-        self._open: dict[str, Job] = {}
+        self._bounds = ThreadPoolExecutor(1, "holdfast-bounds")
+        self._certificate_reader = ThreadPoolExecutor(1, "holdfast-certificates")
+        self._open: dict[str, AnyServed] = {}
 
     def start(self) -> None:
         """Begin to work."""
-        self.device.start()
+        self.scheduler.start()
 
     def close(self) -> None:
         """Stop all work and wait for the threads."""
-        self.device.close()
+        self.scheduler.close()
         self._reader.shutdown(cancel_futures=True)
-        self._desk.shutdown(cancel_futures=True)
-        self._archive.shutdown(cancel_futures=True)
+        self._bounds.shutdown(cancel_futures=True)
+        self._certificate_reader.shutdown(cancel_futures=True)
 
-    async def certify_job(self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool) -> "Certifying":
-        """Check everything, and let the device begin."""
+    async def certify(
+        self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool
+    ) -> "PendingCertificate":
+        """Check everything, and let sampling begin."""
         n = copies_of("n", question.n, self.limits)
         seed = question.known_seed(self.limits)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
-        settings = await self.at_desk(partial(_settings, question, looks[-1], self.measures))
+        settings = await self.bounded(partial(self._settings, question, looks[-1]))
         x = await self._read(content, kind)
-        job = CertifyJob(Asked(x, seed, question.index, question.n0), looks, watched=SHOWN if watched else 0)
-        self._submit(job)
-        return Certifying(job, settings, question.alpha, _who_chose(question))
+        inner = LooksRequest(x, seed, question.index, question.n0, looks)
+        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
+        self._submit(request)
+        return PendingCertificate(request, settings, question.alpha)
 
-    async def decide_job(self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool) -> DecideJob:
-        """Check everything, and let the device begin."""
+    async def decide(
+        self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool
+    ) -> ServedRequest[DecideRequest]:
+        """Check everything, and let sampling begin."""
         n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
         measure = measure_of(question.measure, self.measures)
-        deciding = SequentialTest(
+        test = SequentialTest(
             at_least=question.at_least,
             radius=question.radius,
             noise=self.served.smoothed.noise,
@@ -122,178 +129,171 @@ class Service:
             n_max=n_max,
         )
         x = await self._read(content, kind)
-        asked = Asked(x, seed, question.index, question.n0)
-        job = DecideJob(asked, deciding, measure.name, seeded_by=_who_chose(question), watched=SHOWN if watched else 0)
-        self._submit(job)
-        return job
+        inner = DecideRequest(x, seed, question.index, question.n0, test, measure.name)
+        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
+        self._submit(request)
+        return request
 
-    async def triage_job(self, content: bytes, kind: str) -> "Certifying":
-        """Check everything, and let the device begin. The seed is always secret: a caller who knew it could choose the input for it."""
+    async def triage(self, content: bytes, kind: str) -> "PendingCertificate":
+        """Check everything, and let sampling begin. The seed is always secret: a caller who knew it could choose the input for it."""
         triage = self._triage()
         x = await self._read(content, kind, leeway=triage.radius)
-        settings = triage_settings(triage)
-        job = CertifyJob(Asked(x, secret_seed(), 0, triage.n0), (Look(triage.n, 1.0),), watched=0)
-        self._submit(job)
-        return Certifying(job, settings, settings.alpha, "service")
+        settings = triage.settings
+        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, (Look(triage.n, 1.0),)))
+        self._submit(request)
+        return PendingCertificate(request, settings, settings.alpha)
 
-    async def verdict(self, certifying: "Certifying") -> bytes:
-        """What is done with the finished job's input, as JSON."""
-        job, triage = certifying.job, self._triage()
-        self._check(job)
-        self.metrics.took(job.seconds)
-        found = await self.at_desk(lambda: triage.decide(self._certificate(certifying, len(job.looks))))
+    async def verdict(self, pending: "PendingCertificate") -> bytes:
+        """What is done with the finished request's input, as JSON."""
+        request, triage = pending.request, self._triage()
+        self._check(request)
+        self.metrics.took(request.seconds)
+        found = await self.bounded(lambda: triage.decide(self._certificate(pending, len(request.inner.looks))))
         return to_json(verdict_view(found, triage))
+
+    def _settings(self, question: CertifyQuestion, last: Look) -> Settings:
+        """What is asked of the last look; refused if it could certify nothing."""
+        asked = Settings(last.n, question.n0, question.alpha * last.share, question.claims, question.sides)
+        return asked.resolved(self.measures, self.served.smoothed.noise)
 
     def _triage(self) -> Triage:
         if self.served.triage is None:
             raise Unknown("this service was started without --triage: it has no rule by which to accept or hand over")
         return self.served.triage
 
-    async def certificate(self, certifying: "Certifying") -> bytes:
-        """The finished job's certificate, as JSON."""
-        job = certifying.job
-        self._check(job)
-        self.metrics.took(job.seconds)
-        return await self.at_desk(lambda: to_json(self._document(certifying, len(job.looks))))
+    async def certificate(self, pending: "PendingCertificate") -> bytes:
+        """The finished request's certificate, as JSON."""
+        request = pending.request
+        self._check(request)
+        self.metrics.took(request.seconds)
+        return await self.bounded(lambda: to_json(self._document(pending, len(request.inner.looks))))
 
     async def read(self, content: bytes) -> bytes:
         """The curves of a certificate that was exported, as JSON."""
         work = partial(_curves, content, self.limits)
-        return await asyncio.get_running_loop().run_in_executor(self._archive, work)
+        return await asyncio.get_running_loop().run_in_executor(self._certificate_reader, work)
 
-    async def decision(self, job: DecideJob) -> bytes:
-        """The finished job's decision, as JSON."""
-        self._check(job)
-        self.metrics.took(job.seconds)
-        return to_json(self._decision(job))
+    async def decision(self, request: ServedRequest[DecideRequest]) -> bytes:
+        """The finished request's decision, as JSON."""
+        self._check(request)
+        self.metrics.took(request.seconds)
+        return to_json(self._decision(request))
 
     def stop(self, identity: str) -> bool:
-        """Stop a job; whether there was one of that name."""
-        job = self._open.get(identity)
-        if job is not None:
-            job.stop()
-        return job is not None
+        """Stop a request; whether there was one of that name."""
+        request = self._open.get(identity)
+        if request is not None:
+            request.stop()
+        return request is not None
 
     def stop_all(self) -> None:
         """The service is about to close: streams end with what they have."""
-        for job in list(self._open.values()):
-            job.stop(OutOfTime("the service is closing"))
+        for request in list(self._open.values()):
+            request.stop(OutOfTime("the service is closing"))
 
-    def forget(self, job: Job) -> None:
+    def forget(self, request: AnyServed) -> None:
         """Its caller has the answer, or has gone: the device must not work for it any longer."""
-        job.stop()
-        self._open.pop(job.id, None)
+        request.stop()
+        self._open.pop(request.id, None)
 
-    async def certify_events(self, certifying: "Certifying", changed: asyncio.Event) -> AsyncIterator[Event]:
+    async def certify_events(self, pending: "PendingCertificate", changed: asyncio.Event) -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
 
         A look's certificate has its share of alpha; whoever stops keeps that of the last look.
         """
-        job = certifying.job
-        yield _accepted(job, [look.n for look in job.looks])
+        request = pending.request
+        yield _accepted(request, [look.n for look in request.inner.looks])
         told = 0
-        async for event in self._sampling(job, changed):
+        async for event in self._sampling(request, changed):
             yield event
-            if told < len(job.looked) and not job.over:
-                told = len(job.looked)
-                yield {"event": "look", **(await self.at_desk(partial(self._view, certifying, told, last=False)))}
-        kind, looked = "done" if job.error is None else "stopped", len(job.looked)
+            if told < len(request.inner.looked) and not request.over:
+                told = len(request.inner.looked)
+                yield {"event": "look", **(await self.bounded(partial(self._view, pending, told, last=False)))}
+        kind, looked = "done" if request.error is None else "stopped", len(request.inner.looked)
         if looked:
-            self.metrics.took(job.seconds)
-            document = await self.at_desk(partial(self._document, certifying, looked))
-            view = await self.at_desk(partial(self._view, certifying, looked, last=True))
-            yield {"event": kind, "certificate": document, "view": view, **_trouble(job)}
+            self.metrics.took(request.seconds)
+            document = await self.bounded(partial(self._document, pending, looked))
+            view = await self.bounded(partial(self._view, pending, looked, last=True))
+            yield {"event": kind, "certificate": document, "view": view, **_trouble(request)}
         else:
-            yield {"event": kind, "certificate": None, "view": None, **_trouble(job)}
+            yield {"event": kind, "certificate": None, "view": None, **_trouble(request)}
 
-    async def decide_events(self, job: DecideJob, changed: asyncio.Event) -> AsyncIterator[Event]:
+    async def decide_events(
+        self, request: ServedRequest[DecideRequest], changed: asyncio.Event
+    ) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
-        yield _accepted(job, [])
-        async for event in self._sampling(job, changed):
+        yield _accepted(request, [])
+        async for event in self._sampling(request, changed):
             if event["event"] == "progress":
-                event["evidence"] = job.deciding.progress
+                event["evidence"] = request.inner.test.progress
             yield event
-        if job.error is None:
-            self.metrics.took(job.seconds)
-            decision = self._decision(job)
+        if request.error is None:
+            self.metrics.took(request.seconds)
+            decision = self._decision(request)
             yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
-            yield {"event": "stopped", "decision": None, **_trouble(job)}
+            yield {"event": "stopped", "decision": None, **_trouble(request)}
 
-    async def _sampling(self, job: Job, changed: asyncio.Event) -> AsyncIterator[Event]:
+    async def _sampling(self, request: AnyServed, changed: asyncio.Event) -> AsyncIterator[Event]:
         """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
         chosen = shown = False
         counted = 0
         while True:
-            over = job.over
-            if not chosen and job.selection is not None:
+            over = request.over
+            if not chosen and request.selection is not None:
                 chosen = True
-                yield {"event": "chosen", **selection_view(job.selection)}
-            if not shown and job.peeked is not None:
+                yield {"event": "chosen", **selection_view(request.selection)}
+            if not shown and request.shown is not None:
                 shown = True
-                if not job.peeked:  # the device could not show any
-                    continue
-                yield {"event": "copies", "copies": await self._on_reader(partial(self._copies, job))}
-            evidence = job.evidence
+                yield {"event": "copies", "copies": await self._on_reader(partial(self._copies, request))}
+            evidence = request.evidence
             if evidence is not None and evidence.n > counted:
                 counted = evidence.n
-                yield {"event": "progress", **progress_view(evidence, job.wanted)}
+                yield {"event": "progress", **progress_view(evidence, request.wanted)}
             if over:
                 return
             await changed.wait()
             changed.clear()
 
-    def _copies(self, job: Job) -> list[dict[str, Any]]:
-        asked, device = job.asked, torch.device(self.served.smoothed.provenance(0, 0, 0.0).device)
-        assert job.peeked is not None
-        task = Task(asked.index, asked.x, 0, len(job.peeked), seed=asked.seed)
-        return copies_view(task, job.peeked, self.served.smoothed.noise, device)
+    def _copies(self, request: AnyServed) -> list[dict[str, Any]]:
+        assert request.shown is not None
+        smoothed = self.served.smoothed
+        span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(request.shown))
+        return copies_view(span, request.shown, smoothed.noise, smoothed.model.device)
 
-    def _certificate(self, certifying: "Certifying", looked: int) -> Certificate:
+    def _certificate(self, pending: "PendingCertificate", looked: int) -> Certificate:
         """Of the counts as they stood at the last of so many looks."""
-        job, settings = certifying.job, certifying.settings
-        assert job.selection is not None
-        return Certificate(
-            predicted=job.selection.predicted,
-            n0=settings.n0,
-            alpha=certifying.alpha,
-            claims=tuple(settings.claims or ()),
-            sides="both" if settings.sides == "both" else "lower",
-            method=settings.method,
-            evidence=job.looked[looked - 1],
-            provenance=self.served.smoothed.provenance(job.asked.seed, job.asked.index, job.seconds),
-            share=job.looks[looked - 1].share,
-        )
+        request = pending.request
+        found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
+        whole = self.served.smoothed.certificate(pending.settings, found, request)
+        return replace(whole, alpha=pending.alpha, share=look.share)
 
-    def _document(self, certifying: "Certifying", looked: int) -> Event:
+    def _document(self, pending: "PendingCertificate", looked: int) -> Event:
         """The certificate for JSON, and who chose its seed."""
-        return {**self._certificate(certifying, looked).to_dict(), "seeded_by": certifying.seeded_by}
+        return {**self._certificate(pending, looked).to_dict(), "seeded_by": pending.request.seeded_by}
 
-    def _view(self, certifying: "Certifying", looked: int, *, last: bool) -> Event:
-        return certificate_view(self._certificate(certifying, looked), seeded_by=certifying.seeded_by, last=last)
+    def _view(self, pending: "PendingCertificate", looked: int, *, last: bool) -> Event:
+        return certificate_view(self._certificate(pending, looked), seeded_by=pending.request.seeded_by, last=last)
 
-    def _decision(self, job: DecideJob) -> Event:
-        decision, selection = job.deciding.decision, job.selection
-        assert decision is not None
-        assert selection is not None
-        asked = job.asked
+    def _decision(self, request: ServedRequest[DecideRequest]) -> Event:
+        noise = self.served.smoothed.noise.to_dict()
         return {
-            **decision_view(replace(decision, predicted=selection.predicted, seed=asked.seed)),
-            "measure": job.measure,
-            "index": asked.index,
-            "n0": asked.n0,
-            "noise": self.served.smoothed.noise.to_dict(),
-            "sigma": self.served.smoothed.noise.to_dict().get("sigma"),
-            "seeded_by": job.seeded_by,
+            **decision_view(request.answer),
+            "measure": request.inner.measure,
+            "index": request.index,
+            "n0": request.n0,
+            "noise": noise,
+            "sigma": noise.get("sigma"),
+            "seeded_by": request.seeded_by,
         }
 
-    def _submit(self, job: Job) -> None:
-        self.device.submit(job)
-        self._open[job.id] = job
+    def _submit(self, request: AnyServed) -> None:
+        self.scheduler.submit(request)
+        self._open[request.id] = request
 
-    def _check(self, job: Job) -> None:
-        if job.error is not None:
-            raise job.error
+    def _check(self, request: AnyServed) -> None:
+        if request.error is not None:
+            raise request.error
 
     async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> torch.Tensor:
         return await self._on_reader(partial(self._input, content, kind, leeway))
@@ -301,24 +301,23 @@ class Service:
     def _input(self, content: bytes, kind: str, leeway: float | None) -> torch.Tensor:
         given = read_input(content, kind, self.served.shape)
         smoothed = self.served.smoothed
-        return as_input(given, smoothed.inputs, smoothed.sigma, leeway=leeway)
+        return as_input(given, smoothed.inputs, smoothed.noise, leeway=leeway)
 
     async def _on_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 
-    async def at_desk(self, work: Callable[[], T]) -> T:
+    async def bounded(self, work: Callable[[], T]) -> T:
         """Run what computes bounds, one after the other."""
-        return await asyncio.get_running_loop().run_in_executor(self._desk, work)
+        return await asyncio.get_running_loop().run_in_executor(self._bounds, work)
 
 
 @dataclass(frozen=True, eq=False)
-class Certifying:
-    """A certificate on the way: its job, what is asked of its last look, the alpha of all looks, and who chose the seed."""
+class PendingCertificate:
+    """A certificate on the way: its request, what is asked of its last look, and the alpha of all looks."""
 
-    job: CertifyJob
+    request: ServedRequest[LooksRequest]
     settings: Settings
     alpha: float
-    seeded_by: str
 
 
 def to_json(document: Event) -> bytes:
@@ -337,12 +336,6 @@ def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
     return "service" if question.seed is None else "caller"
 
 
-def _settings(question: CertifyQuestion, last: Look, measures: Sequence[MeasureInfo]) -> Settings:
-    """What is asked of the last look; refused if it could certify nothing."""
-    claims = claims_of(question.claims, measures)
-    return Settings(last.n, question.n0, question.alpha * last.share, claims, question.sides, measures=measures)
-
-
 def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
     """Refuse a rule that was chosen for something else than what is served."""
     triage.check_network(smoothed.fingerprint)
@@ -356,16 +349,16 @@ def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) 
     copies_of("the n of the triage", triage.n, limits)
 
 
-def _accepted(job: Job, looks: list[int]) -> Event:
+def _accepted(request: AnyServed, looks: list[int]) -> Event:
     """The request's name, for stopping it, and the input as it was understood."""
     return {
         "event": "accepted",
-        "id": job.id,
-        "n": job.wanted,
+        "id": request.id,
+        "n": request.wanted,
         "looks": looks,
-        "input": pixels_view(job.asked.x.numpy(), side=256),
+        "input": pixels_view(request.x.numpy(), side=256),
     }
 
 
-def _trouble(job: Job) -> Event:
-    return {} if job.error is None else {"error": str(job.error)}
+def _trouble(request: AnyServed) -> Event:
+    return {} if request.error is None else {"error": str(request.error)}

@@ -9,8 +9,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from holdfast.serve.jobs import Job
 from holdfast.serve.refusals import OutOfTime
+from holdfast.serve.requests import AnyServed
 
 NDJSON = "application/x-ndjson"
 _LAST_WORDS_S = 30.0
@@ -27,11 +27,13 @@ class EventStream(Response):
 
     media_type = NDJSON
 
-    def __init__(self, events: AsyncIterator[dict[str, Any]], job: Job, seconds: float, work: ExitStack) -> None:
-        super().__init__(headers={"X-Request-Id": job.id, "X-Accel-Buffering": "no"})
+    def __init__(
+        self, events: AsyncIterator[dict[str, Any]], request: AnyServed, seconds: float, work: ExitStack
+    ) -> None:
+        super().__init__(headers={"X-Request-Id": request.id, "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
-        self._job = job
+        self._request = request
         self._seconds = seconds
         self._work = work
 
@@ -46,7 +48,7 @@ class EventStream(Response):
                 )
                 if not done:
                     # The stream then ends by itself, with what there is.
-                    self._job.stop(OutOfTime(f"not finished within {self._seconds:g} s"))
+                    self._request.stop(OutOfTime(f"not finished within {self._seconds:g} s"))
                     await asyncio.wait({sending, leaving}, timeout=_LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
                 if sending.done():
                     sending.result()

@@ -1,6 +1,7 @@
 """What a page draws: curves, histograms and noisy copies as plain numbers."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
@@ -13,9 +14,9 @@ from holdfast.bounds import Curve
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise, Stage
-from holdfast.sampling import Task
-from holdfast.sampling.copies import copies_for
+from holdfast.noise import Noise
+from holdfast.sampling.batches import batches_for
+from holdfast.sampling.span import NoiseSpan
 from holdfast.scores import ScoreHistogram
 from holdfast.sequential import Decision
 from holdfast.triage import Triage, Verdict
@@ -145,20 +146,18 @@ def bars(scores: ScoreHistogram) -> list[int]:
     return [int(each) for each in np.add.reduceat(scores.counts, starts)]
 
 
-def copies_view(task: Task, peeked: tuple[Evidence, ...], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
-    """The first copies of a task as pixels, with each measure's value and the vote of each."""
-    kind = copies_for(device)([task], noise, 0, [Stage.ESTIMATION], len(peeked))
-    batch = next(iter(kind.batches(0, 1, torch.device("cpu"))))
-    found = []
-    for k, evidence in enumerate(peeked):
-        found.append(
-            {
-                "pixels": pixels_view(batch.copies[k].numpy()),
-                "values": {info.name: float(evidence[info.name].survival_lower().mean) for info in evidence.measures},
-                "vote": bool(evidence.votes),
-            }
-        )
-    return found
+def copies_view(span: NoiseSpan, shown: Sequence[Evidence], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
+    """The copies of a span as pixels, with each measure's value and the vote of each."""
+    batches = batches_for(noise, device)([span], noise, len(shown), span.x[None][:0])
+    batch = next(batches.of_worker(0, 1, torch.device("cpu")))
+    return [
+        {
+            "pixels": pixels_view(batch.copies[k].numpy()),
+            "values": {info.name: float(evidence[info.name].survival_lower().mean) for info in evidence.measures},
+            "vote": bool(evidence.votes),
+        }
+        for k, evidence in enumerate(shown)
+    ]
 
 
 def pixels_view(x: NDArray[np.float32], *, side: int = _SIDE) -> dict[str, Any]:
