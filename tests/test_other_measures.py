@@ -190,7 +190,7 @@ def test_a_page_holds_each_measure_with_its_title_support_and_rounded_bounds(mad
     assert run["noise"] == made.noise.title
     assert document["norms"] == [made.noise.norm]
     at = np.array([float(radius) for radius in document["radii"]])
-    assert at[-1] == 4 * made.noise.scale
+    assert at[-1] == max(radius_axis([made], Question(radii=(0.01,)))) == 4 * made.noise.scale
     for info in further(made):
         described = next(each for each in document["measures"] if each["name"] == info.name)
         assert described["title"] == info.title
@@ -216,6 +216,23 @@ def unpacked(document: dict[str, Any], column: dict[str, Any]) -> NDArray[np.int
 
 
 WIDTHS = st.floats(1e-3, 1e4)
+
+
+ROOMS = Path(hf.__file__).parent
+FILES = [
+    path
+    for room in ("runs", "report", "serve")
+    for path in sorted((ROOMS / room).rglob("*"))
+    if path.suffix in (".py", ".js") and path.name not in ("tsv.py", "imported.py")
+]
+CONCRETE = re.compile(
+    r"""["'`](?:score|margin|gaussian|uniform)["'`]|\.(?:score|margin)\b|\b(?:Gaussian|Uniform|Margin|Mass)\b"""
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOMS)))
+def test_what_stores_and_shows_names_no_measure_and_no_noise(path: Path) -> None:
+    assert CONCRETE.findall(path.read_text(encoding="utf-8")) == []
 
 
 @given(st.floats(-5, 5), WIDTHS, st.floats(0, 1), st.integers(-UNIT, UNIT))

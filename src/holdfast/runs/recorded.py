@@ -10,10 +10,16 @@ from holdfast.noise import Noise, as_noise
 
 
 def record(noise: Noise, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
-    """The entries of ``run.json``; noise with a ``sigma`` has it under that name too, where 0.1.0 looks for it."""
-    described = noise.to_dict()
-    found: dict[str, Any] = {"noise": described, "measures": [info.to_dict() for info in measures]}
-    return {"sigma": described["sigma"], **found} if "sigma" in described else found
+    """The entries of ``run.json``; a sigma that says all of the noise stands there too, where 0.1.0 looks for it."""
+    sigma = sigma_alone(noise)
+    found: dict[str, Any] = {"noise": noise.to_dict(), "measures": [info.to_dict() for info in measures]}
+    return found if sigma is None else {"sigma": sigma, **found}
+
+
+def sigma_alone(noise: Noise) -> float | None:
+    """The sigma of a noise for which ``sigma=...`` is the short form; None for any other."""
+    sigma = noise.to_dict().get("sigma")
+    return sigma if sigma is not None and as_noise(None, sigma) == noise else None
 
 
 def recorded_noise(config: Mapping[str, Any]) -> Noise | None:

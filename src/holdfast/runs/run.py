@@ -16,7 +16,7 @@ from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
 from holdfast.plotting import PALETTE, house_style
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorded import recorded_measures, recorded_noise
+from holdfast.runs.recorded import recorded_measures, recorded_noise, sigma_alone
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
@@ -63,10 +63,8 @@ class Run(ABC):
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise, where it has one and it is known."""
-        noise = self.noise
-        sigma = None if noise is None else noise.to_dict().get("sigma")
-        return None if sigma is None else float(sigma)
+        """Standard deviation of the noise, where it is known and says all of it."""
+        return None if self.noise is None else sigma_alone(self.noise)
 
     @property
     def norm(self) -> str:
