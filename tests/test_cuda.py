@@ -5,11 +5,12 @@ import time
 import numpy as np
 import pytest
 import torch
-from holdfast.noise.philox import standard_normals
 
 import holdfast as hf
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian, add_noise
+from holdfast.noise import Gaussian
+from holdfast.noise.drawing.counter import add_noise
+from holdfast.noise.drawing.philox import standard_normals
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sequential.looks import plan_looks
 from holdfast.serve.device import Device

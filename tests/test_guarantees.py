@@ -1,11 +1,13 @@
 """The promise itself, simulated: a certificate is wrong at most alpha of the time, for the whole curve at once."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS, Discrete, Distribution
+from distributions import DISTRIBUTIONS, NOISES, Discrete, Distribution, Floats
 from methods import BANDS, METHODS, ORDERED
 
 RADII = np.array([0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
@@ -25,20 +27,40 @@ def wrong_curves(
     repeats: int,
     seed: int,
 ) -> int:
-    """How many of ``repeats`` certificates are wrong anywhere on their curve."""
+    """How many of ``repeats`` certificates under Gaussian noise are wrong anywhere on their curve."""
+    truth = Truth(RADII, distribution.lowest(RADII), distribution.highest(RADII), TINY)
     rng = np.random.default_rng(seed)
-    lowest, highest = distribution.lowest(RADII), distribution.highest(RADII)
-    wrong = 0
-    for values in distribution.sample(rng, (repeats, n)):
-        scores: hf.Scores = hf.ScoreSamples(values, sigma=1.0)
-        if sketch:
-            scores = hf.ScoreSamples(values, sigma=1.0).histogram(bins=256)
-        curve = hf.bound(scores, alpha=alpha, method=method, sides=sides)
-        bad = bool((curve.lower(RADII) > lowest + TINY).any())
-        if sides == "both":
-            bad = bad or bool((curve.upper(RADII) < highest - TINY).any())
-        wrong += bad
-    return wrong
+    return sum(
+        truth.contradicts(_curve(values, hf.Gaussian(1.0), method, alpha=alpha, sides=sides, sketch=sketch))
+        for values in distribution.sample(rng, (repeats, n))
+    )
+
+
+def _curve(values: Floats, noise: hf.Noise, method: hf.Method, *, alpha: float, sides: str, sketch: bool) -> hf.Curve:
+    samples = hf.ScoreSamples(values, noise=noise)
+    scores: hf.Scores = samples.histogram(bins=256) if sketch else samples
+    return hf.bound(scores, alpha=alpha, method=method, sides=sides)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The least and the greatest average at some radii, known up to ``tolerance``."""
+
+    radii: Floats
+    lowest: Floats
+    highest: Floats
+    tolerance: float
+
+    @classmethod
+    def under(cls, noise: hf.Noise, distribution: Distribution) -> "Truth":
+        radii = noise.scale * RADII
+        return cls(radii, distribution.worst(noise, radii), distribution.best(noise, radii), 1e-7)
+
+    def contradicts(self, curve: hf.Curve) -> bool:
+        bad = bool((curve.lower(self.radii) > self.lowest + self.tolerance).any())
+        if curve.sides == "both":
+            bad = bad or bool((curve.upper(self.radii) < self.highest - self.tolerance).any())
+        return bad
 
 
 def consistent(wrong: int, repeats: int, alpha: float) -> bool:
@@ -70,6 +92,39 @@ def test_the_guarantee_holds_at_a_small_alpha_and_other_sample_sizes(method: str
         for truth in DISTRIBUTIONS.values()
     )
     assert consistent(wrong, len(DISTRIBUTIONS) * (repeats // 4), alpha)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_numerical_worst_case_of_gaussian_noise_is_the_closed_form(distribution: str) -> None:
+    known, found = DISTRIBUTIONS[distribution], Truth.under(hf.Gaussian(0.5), DISTRIBUTIONS[distribution])
+    assert found.lowest == pytest.approx(known.lowest(RADII), abs=1e-6)
+    assert found.highest == pytest.approx(known.highest(RADII), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("method", [*METHODS, "tangent"])
+def test_the_whole_curve_is_wrong_at_most_alpha_of_the_time_under_every_noise(method: str, noise: str) -> None:
+    alpha, repeats, under = 0.05, 150, NOISES[noise]
+    chosen = METHODS.get(method) or hf.Tangent(radius=0.6 * under.scale)
+    rng, wrong = np.random.default_rng(23), 0
+    for distribution in DISTRIBUTIONS.values():
+        truth = Truth.under(under, distribution)
+        for values in distribution.sample(rng, (repeats, 100)):
+            wrong += truth.contradicts(_curve(values, under, chosen, alpha=alpha, sides="both", sketch=False))
+    assert consistent(wrong, repeats * len(DISTRIBUTIONS), alpha), f"{wrong} wrong"
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_simulation_notices_a_noise_that_is_narrower_than_the_certificate_says(noise: str) -> None:
+    said, distribution = NOISES[noise], DISTRIBUTIONS["zero or one"]
+    # Half as wide, a perturbation counts twice.
+    radii = said.scale * RADII
+    truth = Truth(radii, distribution.worst(said, 2 * radii), distribution.best(said, 2 * radii), 1e-7)
+    draws = distribution.sample(np.random.default_rng(1), (200, 100))
+    curves = [_curve(values, said, hf.CDF(), alpha=0.05, sides="lower", sketch=False) for values in draws]
+    wrong = sum(truth.contradicts(curve) for curve in curves)
+    assert not consistent(wrong, 200, 0.05)
 
 
 def test_the_simulation_notices_a_band_that_is_too_narrow() -> None:

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 import holdfast as hf
+from distributions import NOISES
 from methods import EXACT_CDF, EXACT_NAIVE, METHODS
 
 Floats = NDArray[np.float64]
@@ -22,13 +23,21 @@ certificates = st.sampled_from(list(METHODS.values()))
 nested = st.sampled_from([method for name, method in METHODS.items() if not name.endswith("-20")])
 
 
-def curve(values: Floats, method: hf.Method, *, sides: str = "both", alpha: float = 0.05) -> hf.Curve:
-    return hf.bound(hf.ScoreSamples(values, sigma=0.5), alpha=alpha, method=method, sides=sides)
+noises = st.sampled_from(list(NOISES.values()))
+GAUSSIAN = hf.Gaussian(0.5)
 
 
-@given(scores, methods)
-def test_bounds_are_monotone_in_the_radius_and_stay_in_the_support(values: Floats, method: hf.Method) -> None:
-    found = curve(values, method)
+def curve(
+    values: Floats, method: hf.Method, noise: hf.Noise = GAUSSIAN, *, sides: str = "both", alpha: float = 0.05
+) -> hf.Curve:
+    return hf.bound(hf.ScoreSamples(values, noise=noise), alpha=alpha, method=method, sides=sides)
+
+
+@given(scores, methods, noises)
+def test_bounds_are_monotone_in_the_radius_and_stay_in_the_support(
+    values: Floats, method: hf.Method, noise: hf.Noise
+) -> None:
+    found = curve(values, method, noise)
     lower, upper = found.lower(RADII), found.upper(RADII)
     assert (np.diff(lower) <= 1e-12).all()
     assert (np.diff(upper) >= -1e-12).all()
@@ -36,31 +45,32 @@ def test_bounds_are_monotone_in_the_radius_and_stay_in_the_support(values: Float
     assert upper.max() <= 1
 
 
-@given(scores, certificates)
-def test_lower_is_below_the_mean_and_upper_above_it(values: Floats, method: hf.Method) -> None:
-    found = curve(values, method)
+@given(scores, certificates, noises)
+def test_lower_is_below_the_mean_and_upper_above_it(values: Floats, method: hf.Method, noise: hf.Noise) -> None:
+    found = curve(values, method, noise)
     assert found.lower(0.0) <= values.mean() <= found.upper(0.0)
 
 
-@given(scores)
-def test_the_cdf_bound_is_at_least_the_naive_bound_at_the_exact_distribution(values: Floats) -> None:
-    cdf, naive = curve(values, EXACT_CDF), curve(values, EXACT_NAIVE)
+@given(scores, noises)
+def test_the_cdf_bound_is_at_least_the_naive_bound_at_the_exact_distribution(values: Floats, noise: hf.Noise) -> None:
+    cdf, naive = curve(values, EXACT_CDF, noise), curve(values, EXACT_NAIVE, noise)
     assert (cdf.lower(RADII) >= naive.lower(RADII) - 1e-12).all()
     assert (cdf.upper(RADII) <= naive.upper(RADII) + 1e-12).all()
 
 
-@given(votes)
-def test_cdf_and_naive_bounds_are_equal_on_zero_one_scores(values: Floats) -> None:
-    assert curve(values, EXACT_CDF).lower(RADII) == pytest.approx(curve(values, EXACT_NAIVE).lower(RADII), abs=1e-12)
-    dkw, hoeffding = curve(values, hf.CDF(hf.DKW())), curve(values, hf.Naive(hf.Hoeffding()))
+@given(votes, noises)
+def test_cdf_and_naive_bounds_are_equal_on_zero_one_scores(values: Floats, noise: hf.Noise) -> None:
+    cdf, naive = curve(values, EXACT_CDF, noise), curve(values, EXACT_NAIVE, noise)
+    assert cdf.lower(RADII) == pytest.approx(naive.lower(RADII), abs=1e-12)
+    dkw, hoeffding = curve(values, hf.CDF(hf.DKW()), noise), curve(values, hf.Naive(hf.Hoeffding()), noise)
     assert dkw.lower(RADII) == pytest.approx(hoeffding.lower(RADII), abs=1e-9)
     assert dkw.upper(RADII) == pytest.approx(hoeffding.upper(RADII), abs=1e-9)
 
 
-@given(scores, methods)
-def test_reflection_swaps_the_sides(values: Floats, method: hf.Method) -> None:
-    straight = curve(values, method)
-    mirrored = hf.bound(hf.ScoreSamples(values, sigma=0.5).reflect(), alpha=0.05, method=method, sides="both")
+@given(scores, methods, noises)
+def test_reflection_swaps_the_sides(values: Floats, method: hf.Method, noise: hf.Noise) -> None:
+    straight = curve(values, method, noise)
+    mirrored = hf.bound(hf.ScoreSamples(values, noise=noise).reflect(), alpha=0.05, method=method, sides="both")
     assert straight.upper(RADII) == pytest.approx(1 - mirrored.lower(RADII), abs=1e-9)
     assert straight.lower(RADII) == pytest.approx(1 - mirrored.upper(RADII), abs=1e-9)
 
@@ -83,11 +93,12 @@ def test_shifting_and_scaling_the_support_shifts_and_scales_the_bound(
     assert found == pytest.approx(shift + scale * curve(values, method, sides="lower").lower(RADII), abs=1e-8)
 
 
-@given(scores, st.floats(0.01, 0.99))
-def test_larger_scores_never_lower_a_bound(values: Floats, step: float) -> None:
+@given(scores, noises, st.floats(0.01, 0.99))
+def test_larger_scores_never_lower_a_bound(values: Floats, noise: hf.Noise, step: float) -> None:
     for method in METHODS.values():
         raised = np.minimum(1.0, values + step * (1 - values))
-        assert (curve(raised, method).lower(RADII) >= curve(values, method).lower(RADII) - 1e-11).all()
+        higher, lower = (curve(each, method, noise).lower(RADII) for each in (raised, values))
+        assert (higher >= lower - 1e-11).all()
 
 
 @given(scores, certificates)
@@ -108,9 +119,11 @@ def test_a_constant_score_never_decays_at_the_exact_distribution(value: float, n
     assert np.isinf(found.radius(at_least=value * (1 - 1e-9)))
 
 
-@given(scores, methods, st.floats(0.01, 1.0))
-def test_the_radius_is_the_largest_that_passes_and_is_rounded_down(values: Floats, method: hf.Method, c: float) -> None:
-    found = curve(values, method)
+@given(scores, methods, noises, st.floats(0.01, 1.0))
+def test_the_radius_is_the_largest_that_passes_and_is_rounded_down(
+    values: Floats, method: hf.Method, noise: hf.Noise, c: float
+) -> None:
+    found = curve(values, method, noise)
     radius = found.radius(at_least=c)
     if found.lower(0.0) < c:
         assert radius == 0.0
@@ -137,9 +150,11 @@ def test_radii_and_thresholds_are_vectorised(values: Floats, method: hf.Method) 
     assert np.array_equal(many.radius(at_least=thresholds)[0], found.radius(at_least=thresholds))
 
 
-@given(scores, nested)
-def test_a_histogram_gives_nearly_the_samples_bound_and_never_a_better_one(values: Floats, method: hf.Method) -> None:
-    samples = hf.ScoreSamples(values, sigma=0.5)
+@given(scores, nested, noises)
+def test_a_histogram_gives_nearly_the_samples_bound_and_never_a_better_one(
+    values: Floats, method: hf.Method, noise: hf.Noise
+) -> None:
+    samples = hf.ScoreSamples(values, noise=noise)
     exact = hf.bound(samples, alpha=0.05, method=method, sides="both")
     sketch = hf.bound(samples.histogram(), alpha=0.05, method=method, sides="both")
     assert (sketch.lower(RADII) <= exact.lower(RADII) + 1e-11).all()
@@ -148,11 +163,11 @@ def test_a_histogram_gives_nearly_the_samples_bound_and_never_a_better_one(value
     assert sketch.upper(RADII) == pytest.approx(exact.upper(RADII), abs=1.1e-4)
 
 
-@given(scores, nested, st.sampled_from([2, 8, 64, 1024, 8192]))
+@given(scores, nested, noises, st.sampled_from([2, 8, 64, 1024, 8192]))
 def test_a_coarser_histogram_is_the_one_of_the_samples_and_only_loosens_bounds(
-    values: Floats, method: hf.Method, bins: int
+    values: Floats, method: hf.Method, noise: hf.Noise, bins: int
 ) -> None:
-    samples = hf.ScoreSamples(values, sigma=0.5)
+    samples = hf.ScoreSamples(values, noise=noise)
     fine, coarse = samples.histogram(), samples.histogram().coarser(bins)
     assert coarse == samples.histogram(bins)
     assert coarse == fine.coarser(2 * bins).coarser(bins)

@@ -226,7 +226,7 @@ FILES = [
     if path.suffix in (".py", ".js") and path.name not in ("tsv.py", "imported.py")
 ]
 CONCRETE = re.compile(
-    r"""["'`](?:score|margin|gaussian|uniform)["'`]|\.(?:score|margin)\b|\b(?:Gaussian|Uniform|Margin|Mass)\b"""
+    r"""["'`](?:score|margin|gaussian|uniform)["'`]|\.(?:score|margin)\b|\b(?:Gaussian(?! noise)|Uniform|Margin|Mass)\b"""
 )
 
 

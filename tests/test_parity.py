@@ -56,7 +56,7 @@ def test_the_naive_columns_follow_from_the_first_one(published: Path, name: str)
 
     def naive(mean: float) -> NDArray[np.float64]:
         # One score at the mean's own value: its plug-in naive curve is Theorem 1 with e = mean.
-        sample = hf.ScoreSamples([mean], support=support, sigma=sigma)  # type: ignore[arg-type]
+        sample = hf.ScoreSamples([mean], support=support, sigma=sigma)
         return hf.bound(sample, alpha=0.5, method=hf.Naive(hf.EmpiricalMean())).lower(np.array(PAPER_RADII))
 
     assert len(rows) > 300

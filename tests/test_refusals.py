@@ -217,7 +217,7 @@ def test_curves_refuse_questions_that_make_no_sense() -> None:
     with pytest.raises(hf.InvalidArgument, match="takes a mean bound"):
         hf.Naive(mean=hf.DKW())  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match="merge only with equal"):
-        hf.ScoreSamples([0.5], sigma=0.2).histogram() + hf.ScoreSamples([0.5], sigma=0.3).histogram()  # type: ignore[arg-type]
+        hf.ScoreSamples([0.5], sigma=0.2).histogram() + hf.ScoreSamples([0.5], sigma=0.3).histogram()
 
 
 def test_a_network_whose_answer_depends_on_the_rest_of_the_batch_is_refused() -> None:

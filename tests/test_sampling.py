@@ -12,7 +12,8 @@ import holdfast as hf
 from holdfast.certificates.evidence import SCORE_UNIT
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import TorchModel
-from holdfast.noise import BlockKey, Gaussian, Stage
+from holdfast.noise import Gaussian, Stage
+from holdfast.noise.drawing.blocks import BlockKey, standard_block
 from holdfast.sampling import LocalEngine, Task
 from holdfast.sampling.engine import Answer, Question
 from holdfast.sampling.windows import first_copies, in_windows
@@ -79,7 +80,7 @@ def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
     evidence = LocalEngine(TorchModel(net), noise, seed=4, batch=100).estimate(
         [Task(0, x, 0, n, 2)], on_copies=nothing
     )[0]
-    blocks = [noise.standard_block(BlockKey(4, 0, Stage.ESTIMATION, k), x.shape) for k in range(2)]
+    blocks = [standard_block(noise, BlockKey(4, 0, Stage.ESTIMATION, k), x.shape) for k in range(2)]
     copies = x + SIGMA * torch.cat(blocks)[:n]
     with torch.inference_mode():
         probabilities = net(copies).softmax(1)
@@ -96,17 +97,17 @@ def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
 
 def test_selection_and_estimation_never_share_noise() -> None:
     noise = Gaussian(1.0)
-    first = noise.standard_block(BlockKey(1, 0, Stage.SELECTION, 0), (3,))
-    second = noise.standard_block(BlockKey(1, 0, Stage.ESTIMATION, 0), (3,))
+    first = standard_block(noise, BlockKey(1, 0, Stage.SELECTION, 0), (3,))
+    second = standard_block(noise, BlockKey(1, 0, Stage.ESTIMATION, 0), (3,))
     assert not torch.isin(first.flatten(), second.flatten()).any()
 
 
 def test_noise_differs_by_seed_input_stage_and_block_and_by_nothing_else() -> None:
     noise = Gaussian(1.0)
     keys = [(s, i, stage, b) for s in (1, 2**100) for i in (0, 1) for stage in Stage for b in (0, 1)]
-    blocks = [noise.standard_block(BlockKey(*key), (2, 2)) for key in keys]
+    blocks = [standard_block(noise, BlockKey(*key), (2, 2)) for key in keys]
     assert len({block.numpy().tobytes() for block in blocks}) == len(keys)
-    assert torch.equal(blocks[3], noise.standard_block(BlockKey(*keys[3]), (2, 2)))
+    assert torch.equal(blocks[3], standard_block(noise, BlockKey(*keys[3]), (2, 2)))
 
 
 def test_noise_is_standard_normal_far_into_the_tails() -> None:
@@ -114,7 +115,7 @@ def test_noise_is_standard_normal_far_into_the_tails() -> None:
 
     noise = Gaussian(1.0)
     draws = np.concatenate(
-        [noise.standard_block(BlockKey(7, 0, Stage.ESTIMATION, k), (1_000,)).numpy().ravel() for k in range(2)]
+        [standard_block(noise, BlockKey(7, 0, Stage.ESTIMATION, k), (1_000,)).numpy().ravel() for k in range(2)]
     ).astype(np.float64)
     assert kstest(draws[:200_000], norm.cdf).pvalue > 1e-3
     for threshold in (2.0, 3.0, 4.0):
@@ -184,7 +185,7 @@ def test_the_class_is_the_one_with_the_largest_average_score_over_the_selection_
     net, x = small_net(), torch.from_numpy(images(1)[0])
     engine = LocalEngine(TorchModel(net), Gaussian(SIGMA), seed=2, batch=50)
     selection = engine.select([Task(0, x, 0, 300)], on_copies=nothing)[0]
-    block = Gaussian(SIGMA).standard_block(BlockKey(2, 0, Stage.SELECTION, 0), x.shape)[:300]
+    block = standard_block(Gaussian(SIGMA), BlockKey(2, 0, Stage.SELECTION, 0), x.shape)[:300]
     with torch.inference_mode():
         averages = net(x + SIGMA * block).softmax(1).double().mean(0).numpy()
     assert selection.averages == pytest.approx(averages, abs=2 / SCORE_UNIT + 1e-6)
@@ -232,8 +233,8 @@ def test_questions_with_secrets_of_their_own_share_batches_and_change_nothing() 
 @pytest.mark.parametrize("rows", [1, 100, 999])
 def test_the_first_rows_of_a_block_are_the_same_however_many_are_drawn(rows: int) -> None:
     key = BlockKey(4, 0, Stage.ESTIMATION, 2)
-    whole = Gaussian(SIGMA).standard_block(key, (1, 6, 7))
-    assert torch.equal(Gaussian(SIGMA).standard_block(key, (1, 6, 7), rows), whole[:rows])
+    whole = standard_block(Gaussian(SIGMA), key, (1, 6, 7))
+    assert torch.equal(standard_block(Gaussian(SIGMA), key, (1, 6, 7), rows), whole[:rows])
 
 
 def test_the_first_window_is_a_matter_of_seconds_whatever_the_network() -> None:

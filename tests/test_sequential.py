@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS
+from distributions import DISTRIBUTIONS, NOISES
+from holdfast.sequential import RadiusSearch
 from networks import Recorder, images, small_net
 from test_guarantees import consistent
 
@@ -28,9 +29,9 @@ def source(values: Floats) -> Callable[[int], Floats]:
     return draw
 
 
-def prefix(values: Floats, sigma: float) -> Callable[[int], hf.Scores]:
+def prefix(values: Floats, noise: hf.Noise) -> Callable[[int], hf.Scores]:
     """The first n of prepared scores."""
-    return lambda n: hf.ScoreSamples(values[:n], sigma=sigma)
+    return lambda n: hf.ScoreSamples(values[:n], noise=noise)
 
 
 @pytest.mark.slow
@@ -129,7 +130,7 @@ def test_an_adaptive_radius_is_too_large_at_most_alpha_of_the_time() -> None:
     for _ in range(repeats):
         values = truth.sample(rng, (2_000,))
         found = hf.adaptive_radius(
-            prefix(values, 1.0),
+            prefix(values, hf.Gaussian(1.0)),
             at_least=c,
             within=0.05,
             alpha=alpha,
@@ -142,7 +143,7 @@ def test_an_adaptive_radius_is_too_large_at_most_alpha_of_the_time() -> None:
 def test_an_adaptive_radius_stops_when_it_is_near_the_estimate() -> None:
     values = DISTRIBUTIONS["confident"].sample(np.random.default_rng(3), (100_000,))
 
-    first = prefix(values, 0.25)
+    first = prefix(values, hf.Gaussian(0.25))
     loose, tight = (
         hf.adaptive_radius(first, at_least=0.7, within=within, alpha=0.01, n_max=100_000) for within in (0.2, 0.06)
     )
@@ -170,12 +171,33 @@ def test_a_networks_radius_is_found_below_the_closed_form() -> None:
 
 
 def test_scores_that_are_all_high_settle_at_what_samples_can_certify() -> None:
-    found = hf.adaptive_radius(prefix(np.full(4_000, 0.9), 1.0), at_least=0.5, within=0.4, alpha=0.01, n_max=4_000)
+    found = hf.adaptive_radius(
+        prefix(np.full(4_000, 0.9), hf.Gaussian(1.0)), at_least=0.5, within=0.4, alpha=0.01, n_max=4_000
+    )
     assert np.isfinite(found.estimate)
     assert found.settled
     assert found.samples < 4_000
     with pytest.raises(hf.InvalidInput, match="must return the first 500"):
-        hf.adaptive_radius(prefix(np.ones(50), 1.0), at_least=0.5, within=0.1, alpha=0.01, n_max=4_000)
+        hf.adaptive_radius(prefix(np.ones(50), hf.Gaussian(1.0)), at_least=0.5, within=0.1, alpha=0.01, n_max=4_000)
+
+
+def test_a_search_says_how_many_samples_it_wants_and_is_what_the_function_drives() -> None:
+    values = DISTRIBUTIONS["confident"].sample(np.random.default_rng(3), (4_000,))
+    for noise in NOISES.values():
+        options: dict[str, Any] = {"at_least": 0.7, "within": 0.05 * noise.scale, "alpha": 0.01, "n_max": 4_000}
+        search = RadiusSearch(**options)
+        wanted = []
+        while search.result is None:
+            wanted.append(search.next_batch)
+            search.update(hf.ScoreSamples(values[: search.drawn + search.next_batch], noise=noise))
+        assert wanted == [500, 500, 1_000, 2_000][: len(wanted)]
+        assert search.next_batch == 0
+        assert search.drawn == search.result.samples == sum(wanted)
+        assert search.result == hf.adaptive_radius(prefix(values, noise), **options)
+        truth = DISTRIBUTIONS["confident"].worst(noise, np.array([search.result.radius]))
+        assert truth[0] >= 0.7
+        with pytest.raises(hf.InvalidInput, match="expected the first"):
+            search.update(hf.ScoreSamples(values, noise=noise))
 
 
 def test_a_radius_beyond_all_reach_is_not_certified_and_a_short_stream_still_can_be() -> None:

@@ -12,7 +12,6 @@ from torch import nn
 
 import holdfast as hf
 from holdfast.cli.app import run
-from holdfast.noise import Gaussian
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from networks import images, small_net
@@ -97,7 +96,9 @@ def test_a_rule_for_something_else_is_refused_before_anything_is_served(triage: 
     with pytest.raises(hf.HoldfastError, match="other"):
         Service(replace(small_served(small_net()), triage=triage), Limits())
     with pytest.raises(hf.InvalidArgument, match="calibrate what is served"):
-        Service(replace(served, triage=replace(triage, origin=replace(triage.origin, noise=Gaussian(0.1)))), Limits())
+        Service(
+            replace(served, triage=replace(triage, origin=replace(triage.origin, noise=hf.Gaussian(0.1)))), Limits()
+        )
     with pytest.raises(hf.InvalidArgument, match="at most 1,000"):
         Service(replace(served, triage=triage), Limits(copies=1_000))
 

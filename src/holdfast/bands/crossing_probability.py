@@ -62,13 +62,13 @@ def crossing_probability(
         if len(inside) == 0:
             return 1.0
         # What lies so far out that it hardly counts is let go, and counted as escaped.
-        survival_lower, survival_upper = np.cumsum(weighted), np.cumsum(weighted[::-1])[::-1]
-        start = int(np.searchsorted(survival_lower, cut))
-        stop = len(inside) - int(np.searchsorted(survival_upper[::-1], cut))
+        mass_below, mass_above = np.cumsum(weighted), np.cumsum(weighted[::-1])[::-1]
+        start = int(np.searchsorted(mass_below, cut))
+        stop = len(inside) - int(np.searchsorted(mass_above[::-1], cut))
         if stop <= start:
             return 1.0
-        escaped += (float(survival_lower[start - 1]) if start else 0.0) + (
-            float(survival_upper[stop]) if stop < len(inside) else 0.0
+        escaped += (float(mass_below[start - 1]) if start else 0.0) + (
+            float(mass_above[stop]) if stop < len(inside) else 0.0
         )
         inside, lowest = inside[start:stop], lowest + start
     # Logarithms of Poisson probabilities lose a few units in the last place of n ln n.

@@ -200,7 +200,8 @@ class Certificate:
             if "label" in self.claims and self.label_radius > 0:
                 axes.axvline(self.label_radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius")
             axes.set_title(f"class {self.predicted}, alpha = {self.alpha:g}, n = {self.n:,}", fontsize=10)
-            axes.legend()
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
         return axes
 
     def to_dict(self) -> dict[str, Any]:

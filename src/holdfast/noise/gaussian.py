@@ -1,8 +1,9 @@
 """Gaussian noise: the papers' own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,3 +85,18 @@ def sigma_of(noise: Noise) -> float:
     if not isinstance(noise, Gaussian):
         raise InvalidArgument(f"{noise!r} has no sigma; its unit of length is noise.scale")
     return noise.sigma
+
+
+def noise_fields(noise: Noise) -> dict[str, Any]:
+    """How a noise is stored among other values: ``noise``, and ``sigma`` for readers of 0.1.0, which knew no other."""
+    return {"noise": noise.to_dict(), **({"sigma": noise.sigma} if isinstance(noise, Gaussian) else {})}
+
+
+def stored_noise(d: Mapping[str, Any]) -> Noise:
+    """The inverse of :func:`noise_fields`; what 0.1.0 wrote has a ``sigma`` only."""
+    if "noise" not in d:
+        return Gaussian(d["sigma"])
+    noise = Noise.from_dict(d["noise"])
+    if "sigma" in d and noise != Gaussian(d["sigma"]):
+        raise InvalidArgument(f"noise and sigma must agree, got {noise} and sigma = {d['sigma']!r}")
+    return noise

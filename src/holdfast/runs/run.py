@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise
+from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorded import recorded_measures, recorded_noise, sigma_alone
+from holdfast.runs.recorded import recorded_measures, recorded_noise
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Run(ABC):
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise, where it is known and says all of it."""
-        return None if self.noise is None else sigma_alone(self.noise)
+        """Standard deviation of Gaussian noise; None for any other, and where a log does not say."""
+        return None if self.noise is None else noise_fields(self.noise).get("sigma")
 
     @property
     def norm(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.noise import Gaussian, Noise, as_noise
+from holdfast.noise import Gaussian, Noise, as_noise, noise_fields, stored_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import Grid
 from holdfast.validation import check_count, check_support
@@ -168,12 +168,11 @@ class ScoreHistogram(Scores):
         return _unpacked, (*small, self.counts.size - 1, self.support, self.noise)
 
     def to_dict(self) -> dict[str, Any]:
-        """The occupied counters, as plain numbers; ``sigma`` is for readers of 0.1.0, which knew Gaussian noise only."""
+        """The occupied counters, as plain numbers."""
         k = self.occupied
         return {
             "support": list(self.support),
-            "noise": self.noise.to_dict(),
-            **({"sigma": self.sigma} if isinstance(self.noise, Gaussian) else {}),
+            **noise_fields(self.noise),
             "bins": self.counts.size - 1,
             "occupied": k.tolist(),
             "counts": self.counts[k].tolist(),
@@ -188,7 +187,7 @@ class ScoreHistogram(Scores):
             raise InvalidInput("occupied and counts must be lists of whole numbers, as many of one as of the other")
         if np.unique(where).size != where.size:
             raise InvalidInput("occupied must name each counter once")
-        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), noise=_stored_noise(d))
+        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), noise=stored_noise(d))
 
     @classmethod
     def from_occupied(
@@ -208,16 +207,6 @@ class ScoreHistogram(Scores):
         dense = np.zeros(bins + 1, dtype=np.int64)
         dense[where] = np.asarray(counts, dtype=np.int64)
         return cls(dense, support=support, sigma=sigma, noise=noise)
-
-
-def _stored_noise(d: dict[str, Any]) -> Noise:
-    """The noise of a stored histogram; those of 0.1.0 have a sigma only."""
-    if "noise" not in d:
-        return Gaussian(d["sigma"])
-    noise = Noise.from_dict(d["noise"])
-    if "sigma" in d and noise != Gaussian(d["sigma"]):
-        raise InvalidInput(f"noise and sigma must agree, got {noise} and sigma = {d['sigma']!r}")
-    return noise
 
 
 def _unpacked(

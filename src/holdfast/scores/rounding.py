@@ -44,7 +44,7 @@ def floor_significant(value: float, digits: int) -> float:
 
 
 def format_number(value: float) -> str:
-    """A radius, threshold or alpha as it was given, without rounding: the format_number text that reads back as the number."""
+    """A radius, threshold or alpha as it was given, without rounding: the shortest text that reads back as the number."""
     text = repr(float(value))
     return text.removesuffix(".0")
 

@@ -15,7 +15,7 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
-from holdfast.noise import secret_seed
+from holdfast.noise import noise_fields, secret_seed
 from holdfast.noise.drawing.blocks import block_rows
 from holdfast.sampling import Task
 from holdfast.sampling.inputs import as_input
@@ -282,8 +282,7 @@ class Service:
             "measure": job.measure,
             "index": asked.index,
             "n0": asked.n0,
-            "noise": self.served.smoothed.noise.to_dict(),
-            "sigma": self.served.smoothed.noise.to_dict().get("sigma"),
+            **noise_fields(self.served.smoothed.noise),
             "seeded_by": job.seeded_by,
         }
 

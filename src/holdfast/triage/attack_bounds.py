@@ -12,7 +12,7 @@ from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import SUM_TOLERANCE
-from holdfast.noise import Gaussian, Noise
+from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.validation import check_alpha, check_radius
 
 _SUM_TOLERANCE_0_1_0 = 1e-3
@@ -67,17 +67,14 @@ class Origin:
         return other.network == self.network and nested and as_exact and other.n >= self.n and other.n0 >= self.n0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; ``sigma`` is for readers of 0.1.0, which knew Gaussian noise only."""
-        sigma = {"sigma": self.noise.sigma} if isinstance(self.noise, Gaussian) else {}
-        return {**asdict(self), **sigma, "noise": self.noise.to_dict()}
+        """Plain values for JSON."""
+        return {**asdict(self), **noise_fields(self.noise)}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Origin":
-        """The inverse of :meth:`to_dict`; what 0.1.0 wrote has a sigma only, and was less strict about sums."""
+        """The inverse of :meth:`to_dict`."""
         plain = {name: value for name, value in d.items() if name not in ("noise", "sigma")}
-        if "noise" not in d:
-            return cls(noise=Gaussian(d["sigma"]), **{"sum_tolerance": _SUM_TOLERANCE_0_1_0, **plain})
-        return cls(noise=Noise.from_dict(d["noise"]), **plain)
+        return cls(noise=stored_noise(d), **{"sum_tolerance": _SUM_TOLERANCE_0_1_0, **plain})
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +116,7 @@ class AttackBounds:
 
 
 def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[AttackBounds, Origin]:
-    """AttackBounds of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
+    """Bounds of labelled certificates, computed again from their counts at this alpha; any claims and sides will do.
 
     Score (both sides) and margin (lower side) take half of alpha each.
 
