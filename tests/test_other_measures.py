@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Box(Noise):
 
 MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}
 SURPRISE: Made = {
-    MeasureInfo("log-score", "logarithm of the score", (-2.3, 0.0)): lambda score: np.log(score).clip(-2.3)
+    MeasureInfo("log-score", "logarithm of the score", (-2.305, 0.0)): lambda score: np.log(score).clip(-2.305)
 }
 CASES: dict[str, tuple[Noise, Made]] = {
     "mass": (Gaussian(0.25), MASS),
@@ -125,7 +126,7 @@ def test_the_text_report_has_a_line_for_each(made: CertifiedRun, capsys: pytest.
 
 def test_a_measure_without_thresholds_of_its_own_gets_quarters_of_its_range(tmp_path: Path) -> None:
     run = made_run(tmp_path / "a", 3, measures=SURPRISE)
-    assert run.thresholds("log-score") == (-1.725, -1.15, -0.575)
+    assert run.thresholds("log-score") == (-1.729, -1.153, -0.5762)
 
 
 def test_json_has_every_measure_and_describes_it(made: CertifiedRun) -> None:
@@ -189,6 +190,7 @@ def test_a_page_holds_each_measure_with_its_title_support_and_rounded_bounds(mad
     assert run["noise"] == made.noise.title
     assert document["norms"] == [made.noise.norm]
     at = np.array([float(radius) for radius in document["radii"]])
+    assert at[-1] == max(radius_axis([made], Question(radii=(0.01,)))) == 4 * made.noise.scale
     for info in further(made):
         described = next(each for each in document["measures"] if each["name"] == info.name)
         assert described["title"] == info.title
@@ -214,6 +216,23 @@ def unpacked(document: dict[str, Any], column: dict[str, Any]) -> NDArray[np.int
 
 
 WIDTHS = st.floats(1e-3, 1e4)
+
+
+ROOMS = Path(hf.__file__).parent
+FILES = [
+    path
+    for room in ("runs", "report", "serve")
+    for path in sorted((ROOMS / room).rglob("*"))
+    if path.suffix in (".py", ".js") and path.name not in ("tsv.py", "imported.py")
+]
+CONCRETE = re.compile(
+    r"""["'`](?:score|margin|gaussian|uniform)["'`]|\.(?:score|margin)\b|\b(?:Gaussian(?! noise)|Uniform|Margin|Mass)\b"""
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOMS)))
+def test_what_stores_and_shows_names_no_measure_and_no_noise(path: Path) -> None:
+    assert CONCRETE.findall(path.read_text(encoding="utf-8")) == []
 
 
 @given(st.floats(-5, 5), WIDTHS, st.floats(0, 1), st.integers(-UNIT, UNIT))
@@ -433,6 +452,10 @@ def test_the_csv_of_a_page_is_that_of_the_bounds(made: CertifiedRun, tmp_path: P
         found.locator("#threshold-number").fill(str(threshold))
         radius = float(found.locator("#radius-value").inner_text())
         share = made.certified_accuracy(info.name, radii=[radius], thresholds=[threshold])[0, 0]
+        heights = [
+            found.locator(f"{chart} circle").first.get_attribute("cy") for chart in ("#by-radius", "#by-threshold")
+        ]
+        assert heights[0] == heights[1]
         said = found.locator("#verdict-count").inner_text()
         assert said == f"{round(share * len(made))} of {len(made)}"
     found.locator("#search").fill("7")
@@ -460,8 +483,33 @@ def test_the_csv_of_a_page_is_that_of_the_bounds(made: CertifiedRun, tmp_path: P
     name = rows[0]["measure"]
     thresholds = sorted({float(row["threshold"]) for row in rows})
     radii = sorted({float(row["radius"]) for row in rows})
+    low, high = made.measure(name).support
+    assert thresholds[0] - low < 0.01 * (high - low)
+    assert high - thresholds[-1] < 0.03 * (high - low)
     table = made.certified_accuracy(name, radii=radii, thresholds=thresholds)
     counts = [int(row["count"]) for row in rows if row["method"] == "cdf-berk-jones"]
     assert counts == np.rint(table * len(made)).astype(int).ravel().tolist()
     assert complaints == []
     found.close()
+
+
+def test_the_page_counts_above_every_threshold_of_any_support(chromium: Any) -> None:
+    support, step = (-2.305, 0.0), 100
+    values = np.random.default_rng(0).uniform(*support, 200).round(3)  # some of them on a threshold
+    lowest, highest = support_units(support)
+    first, count = -23_000, 231
+    source = (files("holdfast.report") / "assets" / "accuracy.js").read_text(encoding="utf-8")
+    found = chromium.new_page()
+    counts = found.evaluate(
+        f"""([lower, lowest, steps]) => {{
+            const RIGHT = 0, RADII = ["0"];
+            {source}
+            const run = {{ inputs: lower.length, state: lower.map(() => RIGHT) }};
+            return [...countsByThreshold({{ run, measure: {{ lowest }}, method: {{ lower }} }}, 0, steps)];
+        }}""",
+        [lower_codes(values, support).tolist(), lowest, {"first": first, "step": step, "count": count}],
+    )
+    found.close()
+    thresholds = (first + step * np.arange(count)) / UNIT
+    assert counts == (values[:, None] > thresholds).sum(axis=0).tolist()
+    assert highest == 0

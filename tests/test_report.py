@@ -18,7 +18,7 @@ from scipy.stats import binom
 import holdfast as hf
 from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
-from holdfast.noise import Gaussian
+from holdfast.noise import Gaussian, noise_fields
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
@@ -86,7 +86,7 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert len(axis) < 110
     assert max(radius_axis([made], Question(radii=(3.0,)))) == 3.0
     odd = TabulatedRun(made, ())
-    odd.config = {**made.config, "noise": Gaussian(0.1379).to_dict()}
+    odd.config = {**made.config, **noise_fields(Gaussian(0.1379))}
     assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))
 
 

@@ -6,24 +6,20 @@ from typing import Any
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, RunError
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise, as_noise
+from holdfast.noise import Noise, noise_fields, stored_noise
 
 
 def record(noise: Noise, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
-    """The entries of ``run.json``; noise with a ``sigma`` has it under that name too, where 0.1.0 looks for it."""
-    described = noise.to_dict()
-    found: dict[str, Any] = {"noise": described, "measures": [info.to_dict() for info in measures]}
-    return {"sigma": described["sigma"], **found} if "sigma" in described else found
+    """The entries of ``run.json``."""
+    return {**noise_fields(noise), "measures": [info.to_dict() for info in measures]}
 
 
 def recorded_noise(config: Mapping[str, Any]) -> Noise | None:
-    """The noise of a run; None where a log does not say. Before there were other kinds, a sigma was all of it."""
-    described, sigma = config.get("noise"), config.get("sigma")
+    """The noise of a run; None where a log does not say. What 0.1.0 wrote has a sigma only."""
+    known = {name: config[name] for name in ("noise", "sigma") if config.get(name) is not None}
     try:
-        if described is not None:
-            return Noise.from_dict(described)
-        return None if sigma is None else as_noise(None, sigma)
-    except (HoldfastError, AttributeError, TypeError, ValueError) as error:
+        return stored_noise(known) if known else None
+    except HoldfastError as error:
         raise RunError(f"run.json does not describe a noise: {error}; restore it from a copy") from error
 
 

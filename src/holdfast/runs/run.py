@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise
+from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.recorded import recorded_measures, recorded_noise
@@ -63,10 +63,8 @@ class Run(ABC):
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise, where it has one and it is known."""
-        noise = self.noise
-        sigma = None if noise is None else noise.to_dict().get("sigma")
-        return None if sigma is None else float(sigma)
+        """Standard deviation of Gaussian noise; None for any other, and where a log does not say."""
+        return None if self.noise is None else noise_fields(self.noise).get("sigma")
 
     @property
     def norm(self) -> str:

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.noise import noise_fields
 from holdfast.sampling.inputs import range_of
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
@@ -110,8 +111,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
         """What is served, and within which limits."""
         return {
             "name": served.name,
+            **noise_fields(served.smoothed.noise),
             "noise": noise_view(served.smoothed.noise),
-            "sigma": served.smoothed.noise.to_dict().get("sigma"),
             "measures": [measure_view(info) for info in service.measures],
             "shape": list(served.shape),
             "labels": list(served.labels),
