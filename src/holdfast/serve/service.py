@@ -14,7 +14,7 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
-from holdfast.noise import secret_seed
+from holdfast.noise import noise_fields, secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.inputs import as_input
 from holdfast.sampling.local import LocalSampler
@@ -276,14 +276,12 @@ class Service:
         return certificate_view(self._certificate(pending, looked), seeded_by=pending.request.seeded_by, last=last)
 
     def _decision(self, request: ServedRequest[DecideRequest]) -> Event:
-        noise = self.served.smoothed.noise.to_dict()
         return {
             **decision_view(request.answer),
             "measure": request.inner.measure,
             "index": request.index,
             "n0": request.n0,
-            "noise": noise,
-            "sigma": noise.get("sigma"),
+            **noise_fields(self.served.smoothed.noise),
             "seeded_by": request.seeded_by,
         }
 

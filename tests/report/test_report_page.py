@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Download, Page
 
 HOSTILE = "\"><img src=x onerror=hacked=1>'&lt;"
-ASSETS = Path(__file__).resolve().parents[1] / "src" / "holdfast" / "report" / "assets"
+ASSETS = Path(__file__).resolve().parents[2] / "src" / "holdfast" / "report" / "assets"
 Opened = Callable[[Path], "Page"]
 
 

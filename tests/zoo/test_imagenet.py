@@ -28,7 +28,7 @@ from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
 from holdfast.zoo.resnet50 import IMAGENET_MEAN, IMAGENET_STD, ResNet50
 from holdfast.zoo.weight_conversion import zoo_name, zoo_state
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet500"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "imagenet500"
 COLOUR = Architecture("small-cnn", 3, 224, 2)
 
 
