@@ -21,7 +21,7 @@ class Noise(ABC):
     here. It needs no torch and is registered nowhere: a stored run finds it by its ``kind`` once its class is defined.
 
     Requires:
-        ``g_R(p) = least_probability(p, R)`` is, for every R >= 0, increasing and **convex** in p, decreasing in R, with
+        ``g_R(p) = least_probability(p, R)`` is, for every finite R >= 0, increasing and **convex** in p, decreasing in R, with
         ``g_0(p) = p`` and ``g_R(0) >= 0``; and it does not decrease when ``scale`` grows. Every bound rests on that.
 
     Attributes:
