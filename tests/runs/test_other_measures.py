@@ -49,7 +49,7 @@ class Box(Noise):
     """Toy noise, known to nothing but this file: uniform on a box, for l1, by another name."""
 
     side: float
-    kind = "box"
+    kind = "test-box"
     norm = "l1"
 
     @property
@@ -412,7 +412,7 @@ def test_the_commands_take_names_of_measures_and_kinds_of_noise(
     assert "trained with sigma = 0.25, and is certified here with uniform noise" in " ".join(captured.err.split())
     found = hf.Run.open(tmp_path / "a")
     assert (found.noise, found.measures) == (Uniform(0.5), ("label", "score", "mass-3-5"))
-    wanted = ["--noise", "box:0.8", "--at-least", "0.5", "--radius", "0.01", "--measure", "mass-3-5"]
+    wanted = ["--noise", "test-box:0.8", "--at-least", "0.5", "--radius", "0.01", "--measure", "mass-3-5"]
     assert holdfast(["decide", *EMBEDDED, *wanted]) == 0
     for options, said in (
         ([], "either --sigma 0.25, for Gaussian noise, or --noise"),
