@@ -81,7 +81,7 @@ class WorkerCache:
         size = batch or (reused_batch(best, compiled_for[-1] if compiled_for else None) if model.compiled else best)
         while True:
             found = known.get((x.shape, model.compiled, size))
-            if found is not None and found.weights == model.weights_version and _as_many(found):
+            if found is not None and found.weights == model.weights_version and _as_many(model, found):
                 for each in dict.fromkeys(found.models):
                     each.refresh()
                 return found
@@ -167,10 +167,9 @@ def _wanted(model: Model) -> int:
     return min(torch.get_num_threads(), _MOST_WORKERS) if model.device.type == "cpu" else len(model.devices)
 
 
-def _as_many(workers: Workers) -> bool:
-    """Whether there are as many as torch has threads, which may have been changed."""
-    first = workers.models[0]
-    return len(workers.models) == 1 or len(workers.models) == _wanted(first)
+def _as_many(model: Model, workers: Workers) -> bool:
+    """Whether there are as many as torch has threads, which may have been changed; the model itself stays alone."""
+    return workers.models[0] is model or len(workers.models) == _wanted(model)
 
 
 def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
