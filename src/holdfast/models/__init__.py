@@ -32,7 +32,7 @@ def as_model(
         )
     if isinstance(given, Model):
         return given
-    if callable(given):
+    if isinstance(given, Callable):
         return CallableModel(given, outputs=outputs)
     raise InvalidArgument(
         f"expected a torch.nn.Module that maps a batch to class scores, a Model, or a function of batches, got {type(given).__name__}"
