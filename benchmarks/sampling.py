@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 import holdfast as hf
-from holdfast.models.precision import precision_named
-from holdfast.sampling.batching import default_batch
+from holdfast.models.fast.precision import precision_named
+from holdfast.models.torch import TorchReplica
+from holdfast.sampling import CertifyRequest, Local
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
 from plain import RADII, plain_certificate
@@ -58,7 +59,8 @@ def measure(
     net: nn.Module, x: Tensor, *, n: int, precision: str, device: torch.device, plain: bool, default: bool, repeats: int
 ) -> Iterator[tuple[str, float]]:
     """One figure after the other, so that an interruption keeps those that are there."""
-    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
+    engine = Local()
+    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True, engine=engine)
 
     def certificate(copies: int = n, batch: int | None = None) -> hf.Certificate:
         cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, batch=batch, progress=False)
@@ -70,13 +72,16 @@ def measure(
     first = certificate()
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
-    size = default_batch(device, x.shape, smoothed._operations, N0 + n)
+    model = smoothed.model
+    size = engine.sampler(model, smoothed.noise, smoothed.measures, CertifyRequest(x, 0, 0, N0, n)).batch
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":
         rows = rows.to(memory_format=torch.channels_last)
     copies = -(-n // size) * size
-    alone = bare(smoothed._model._working.compiled(), rows, n, precision)
+    replica = model.replicate(model.device)  # its own graph, but the same one: torch's compiler caches it
+    assert isinstance(replica, TorchReplica)
+    alone = bare(replica.forward, rows, n, precision)
     ours, alike = seconds(device, repeats, certificate, alone)
     alike *= n / copies
     yield "certificate_s", ours

@@ -10,11 +10,13 @@ from scipy.special import ndtr, ndtri
 
 from holdfast.noise import Gaussian, Noise
 from holdfast.noise import Uniform as UniformNoise
+from toys import TotalVariation
 
 Floats = NDArray[np.float64]
 NOISES: dict[str, Noise] = {
     "gaussian": Gaussian(0.5),
     "uniform": UniformNoise(0.5),
+    "toy": TotalVariation(0.5),
 }
 """A new noise joins this list and runs every law and every guarantee."""
 

@@ -1,5 +1,6 @@
 """Models: what can be certified."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ def as_model(
         )
     if isinstance(given, Model):
         return given
-    if callable(given):
+    if builtins.callable(given):  # the name alone is that of a module here
         return CallableModel(given, outputs=outputs)
     raise InvalidArgument(
         f"expected a torch.nn.Module that maps a batch to class scores, a Model, or a function of batches, got {type(given).__name__}"

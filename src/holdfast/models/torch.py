@@ -165,7 +165,11 @@ class TorchModel(Model):
 
 
 class TorchReplica(Model):
-    """A replica of a module, laid out for its device, at the precision asked for, compiled if that was chosen."""
+    """A replica of a module, laid out for its device, at the precision asked for, compiled if that was chosen.
+
+    Attributes:
+        forward: what is run: the compiled graph, or the replica itself.
+    """
 
     def __init__(self, source: TorchModel, net: nn.Module, device: torch.device, *, plain: bool) -> None:
         self._source = source
@@ -173,7 +177,7 @@ class TorchReplica(Model):
         self.compiled = source.compiled
         self._net = net if plain else _laid_out(net.to(device), source._precision)
         self._own = None if plain else weights_of(self._net)
-        self._forward = compiled_module(self._net, source._precision) if self.compiled else self._net
+        self.forward = compiled_module(self._net, source._precision) if self.compiled else self._net
         self._calls: dict[torch.Size, int] = {}
 
     def refresh(self) -> None:
@@ -193,7 +197,7 @@ class TorchReplica(Model):
             self._calls[batch.shape] = calls + 1
             watching = quiet_compiler() if calls == 0 else torch.compiler.set_stance("fail_on_recompile")
         with watching:
-            answer = self._source._run(self._forward, batch)
+            answer = self._source._run(self.forward, batch)
         return as_probabilities(answer, logits=self._source._logits)
 
     def fallback(self, reason: str) -> Model | None:

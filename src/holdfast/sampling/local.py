@@ -57,12 +57,12 @@ class LocalSampler:
         self.model = model
         self._noise, self._measures = noise, tuple(measures)
         self._kind = kind or batches_for(noise, model.device)
-        self._cache = cache or WorkerCache()
+        self._cache = cache or WorkerCache(model)
         self._x, self._copies = x, copies
         self._workers = self._get(batch)
 
     def _get(self, batch: int | None) -> Workers:
-        return self._cache.get(self.model, self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
+        return self._cache.get(self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
 
     @property
     def batch(self) -> int:
@@ -113,7 +113,7 @@ class LocalSampler:
         stop = Event()
 
         def work(number: int) -> tuple[Accumulator, Tensor]:
-            torch.set_num_threads(workers.threads)
+            torch.set_num_threads(threads)
             model = models[number]
             accumulator = Accumulator(spans, self._measures, model.device)
             with side_stream(model.device) as counting:
@@ -129,8 +129,9 @@ class LocalSampler:
                 torch.cuda.current_stream(model.device).synchronize()
             return accumulator, probabilities[len(probabilities) - len(workers.probe.rows) :]
 
-        before = torch.get_num_threads()
+        before, threads = torch.get_num_threads(), workers.threads
         with ExitStack() as stack:
+            stack.enter_context(self._cache.lock)
             for model in dict.fromkeys(models):
                 stack.enter_context(model.session())
             stack.callback(torch.set_num_threads, before)
@@ -214,15 +215,16 @@ class Local(Engine):
     """This machine, in this process: the model's own device, or devices."""
 
     def __post_init__(self) -> None:
-        self._cache = WorkerCache()
+        self._cache: WorkerCache | None = None
 
     def sampler(
         self, model: Model, noise: Noise, measures: Sequence[Measure], request: AnyRequest, batch: int | None = None
     ) -> LocalSampler:
-        """For requests like this one; the model is checked."""
-        return LocalSampler(
-            model, noise, measures, x=request.x, copies=request.most_copies, batch=batch, cache=self._cache
-        )
+        """For requests like this one; the model is checked. The workers of the last model are kept."""
+        cache = self._cache
+        if cache is None or cache.model is not model:
+            cache = self._cache = WorkerCache(model)
+        return LocalSampler(model, noise, measures, x=request.x, copies=request.most_copies, batch=batch, cache=cache)
 
     def run(
         self,
@@ -247,7 +249,8 @@ class Local(Engine):
         yield from scheduler.run(itertools.chain((first,), waiting))
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Let the workers go."""
+        self._cache = None
 
 
 def first_copies(model: Model) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from threading import RLock
 
 import numpy as np
 import torch
@@ -54,61 +54,65 @@ class Workers:
 
 
 class WorkerCache:
-    """Workers of each model, for each shape of input and batch size; compared again when weights have changed."""
+    """The workers of one model, for each shape of input and batch size; compared again when weights have changed.
 
-    def __init__(self) -> None:
-        self._replicas: WeakKeyDictionary[Model, dict[tuple[bool, int], list[Model]]] = WeakKeyDictionary()
-        self._compared: WeakKeyDictionary[Model, dict[tuple[torch.Size, bool, int], Workers]] = WeakKeyDictionary()
+    A replica is run by one thread at a time: whoever uses the workers holds ``lock``.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.lock = RLock()
+        self._replicas: dict[tuple[bool, int], list[Model]] = {}
+        self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
-    def get(
-        self, model: Model, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]
-    ) -> Workers:
+    def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 
         At most three forward passes: the model itself on a few rows; what runs in its place on these rows among others, in
         a batch of the size in use; and, where that rounds or was compiled, once more among still others.
         """
-        known = self._compared.setdefault(model, {})
-        reference = None if known else self._reference(model, noise, x)
-        model.choose_compile(copies)
-        compiled_for = [size for shape, compiled, size in known if compiled and shape == x.shape]
-        best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
-        size = batch or (reused_batch(best, compiled_for[-1] if compiled_for else None) if model.compiled else best)
-        while True:
-            found = known.get((x.shape, model.compiled, size))
-            if found is not None and found.weights == model.weights_version and _as_many(found):
-                for each in dict.fromkeys(found.models):
-                    each.refresh()
-                return found
-            try:
-                if reference is None:
-                    reference = self._reference(model, noise, x)
-                found = self._compare(model, noise, x, size, kind, reference)
-            except torch.OutOfMemoryError as error:
-                size = smaller_batch(model, size, error)
-            else:
-                known[x.shape, model.compiled, size] = found
-                return found
+        with self.lock:
+            model = self.model
+            sizes = [size for shape, _, size in self._compared if shape == x.shape]
+            reference = None if sizes else self._reference(noise, x)
+            model.choose_compile(copies)
+            best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
+            compiled = [size for shape, compiled, size in self._compared if compiled and shape == x.shape]
+            size = batch or (reused_batch(best, compiled[-1]) if model.compiled and compiled else best)
+            while True:
+                found = self._compared.get((x.shape, model.compiled, size))
+                if found is not None and found.weights == model.weights_version and _as_many(found):
+                    for each in dict.fromkeys(found.models):
+                        each.refresh()
+                    return found
+                reference = self._reference(noise, x) if reference is None else reference
+                try:
+                    found = self._compare(noise, x, size, kind, reference)
+                except torch.OutOfMemoryError as error:
+                    size = smaller_batch(model, size, error)
+                else:
+                    self._compared[x.shape, model.compiled, size] = found
+                    return found
 
-    def _reference(self, model: Model, noise: Noise, x: Tensor) -> Tensor:
+    def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
-        with model.session():
-            return model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(model.device)).cpu()
+        with self.model.session():
+            return self.model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(self.model.device)).cpu()
 
-    def _compare(
-        self, model: Model, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor
-    ) -> Workers:
+    def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
+        """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
+        model = self.model
         shown = min(_PROBE, size // 2)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
         strangers = noisy_rows(noise, x, _STRANGERS, seed=1)
         weights = model.weights_version
         while True:
-            models = self._models(model)
+            models = self._models()
             first = models[0]
             plain = not model.rounded and not first.compiled
             near = SAME_ROUNDED if model.rounded else SAME
@@ -128,7 +132,7 @@ class WorkerCache:
                 break
             if plainer is None:
                 raise _dependent(model, fault)
-            self._replicas[model] = {}
+            self._replicas = {}
         if weights != model.weights_version:
             raise written_to(model, "while it runs")
         for other in {each.device: each for each in models if each.device != first.device}.values():
@@ -143,10 +147,10 @@ class WorkerCache:
                 )
         return Workers(models, size, Probe(rows, found, near), weights)
 
-    def _models(self, model: Model) -> list[Model]:
+    def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
+        model, known = self.model, self._replicas
         wanted = _wanted(model)
-        known = self._replicas.setdefault(model, {})
         key = (model.compiled, wanted)
         if key not in known:
             first = model.replicate(model.device)
