@@ -7,12 +7,14 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -337,11 +339,33 @@ def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_pa
     again = hf.Run.open(tmp_path / "a")
     assert isinstance(again, CertifiedRun)
     assert again.noise == Gaussian(0.25)
-    assert again.counted == run.counted
-    assert [entry.certificate for entry in again] == [entry.certificate for entry in run]
+    score, margin = run.counted
+    assert again.counted == (replace(score, winning=0.5005), margin)
+    for entry, other in zip(again, run, strict=True):
+        found = entry.certificate.to_dict()
+        assert found["evidence"].pop("measures")[0]["winning"] == 0.5005
+        expected = other.certificate.to_dict()
+        del expected["evidence"]["measures"]
+        assert found == expected
     asked = question(Gaussian(0.25), *run.counted)
     before = {key: value for key, value in asked.items() if key not in ("noise", "measures")}
     check_same(RunFolder.create(tmp_path / "b", before), asked, None)
+    with pytest.raises(hf.RunError, match="the measures are score, margin there and score, margin, mass-3-5 here"):
+        check_same(RunFolder.open(tmp_path / "b"), question(Gaussian(0.25), *run.counted, Mass({3, 5}).info), None)
+
+
+def test_a_run_of_0_1_0_keeps_the_answers_that_it_stored(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "a", 40)
+    (tmp_path / "a" / "run.json").write_text(
+        json.dumps({key: value for key, value in run.config.items() if key not in ("noise", "measures")})
+    )
+    part = tmp_path / "a" / "certificates" / "part-00000.parquet"
+    table = pq.read_table(part)
+    turned = pa.array([not each for each in table.column("abstained").to_pylist()])
+    pq.write_table(table.set_column(table.schema.get_field_index("abstained"), "abstained", turned), part)
+    again = hf.Run.open(tmp_path / "a")
+    assert isinstance(again, CertifiedRun)
+    assert again.answers.abstained.tolist() == turned.to_pylist()
 
 
 def test_a_run_that_describes_no_noise_or_measure_is_refused_in_words(tmp_path: Path) -> None:

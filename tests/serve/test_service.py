@@ -504,6 +504,16 @@ def test_an_exported_certificate_is_read_from_its_counts_not_from_its_summary(se
         assert each["curve"]["radius"] == curve.radius(at_least=each["at_least"]).tolist()
 
 
+def test_a_certificate_of_0_1_0_is_read_as_it_is_and_written_again() -> None:
+    path = Path(__file__).parents[1] / "certificates" / "written_by_0_1_0" / "certificate.json"
+    written = json.loads(path.read_text())
+    again = hf.Certificate.from_dict(written).to_dict()
+    with running() as found:
+        views = [found.client.post("/v1/read", json=each) for each in (written, again)]
+    assert [each.status_code for each in views] == [200, 200]
+    assert views[0].json() == views[1].json()
+
+
 def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Running) -> None:
     good = from_python().certify(images(1)[0], n=500, seed=5).to_dict()
     forgeries = []

@@ -3,8 +3,8 @@
 from holdfast.errors import InvalidArgument
 from holdfast.measures.margin import Margin
 from holdfast.measures.mass import Mass
-from holdfast.measures.measure import SUM_TOLERANCE, Measure, MeasureInfo
-from holdfast.measures.score import PredictionScore
+from holdfast.measures.measure import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, Measure, MeasureInfo
+from holdfast.measures.score import PredictionScore, sum_tolerance
 
 DEFAULT_MEASURES: tuple[Measure, ...] = (PredictionScore(), Margin())
 """What is counted on every noisy copy; further ones are counted beside them."""
@@ -25,10 +25,12 @@ def measure_named(name: str) -> Measure:
 __all__ = [
     "DEFAULT_MEASURES",
     "SUM_TOLERANCE",
+    "SUM_TOLERANCE_0_1_0",
     "Margin",
     "Mass",
     "Measure",
     "MeasureInfo",
     "PredictionScore",
     "measure_named",
+    "sum_tolerance",
 ]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SUM_TOLERANCE = 2.0**-16
 """How far the probabilities of one noisy copy may be from summing to one; every copy is checked to stay within it."""
+SUM_TOLERANCE_0_1_0 = 1e-3
+"""What Holdfast 0.1.0 checked, and its files do not say."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _TAKEN = ("n", "votes", "measures", "label", "index", "predicted", "abstained", "bins", "seconds", "compiled")

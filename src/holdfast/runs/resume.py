@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import RunError
+from holdfast.measures import DEFAULT_MEASURES
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import next_part, read_indices
 from holdfast.runs.recorded import recorded_measures, recorded_noise
@@ -107,6 +108,8 @@ def _other_noise_or_measures(config: Mapping[str, Any], asked: Mapping[str, Any]
         there, here = ("unknown" if each is None else each.title for each in noises)
         found.append(f"the noise is {there} there and {here} here")
     measures = recorded_measures(config), recorded_measures(asked)
+    if "measures" not in config and measures[1] == tuple(measure.info for measure in DEFAULT_MEASURES):
+        return found  # what is added was checked more closely, and is read like the rest
     if measures[0] != measures[1]:
         there, here = (_shown([info.name for info in each]) for each in measures)
         different = f"the measures are {there} there and {here} here"

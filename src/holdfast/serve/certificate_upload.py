@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.certificates.certificate import Certificate
-from holdfast.certificates.evidence import stored_measures
+from holdfast.certificates.evidence import MEASURES_0_1_0, stored_measures
 from holdfast.errors import HoldfastError
 from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
 from holdfast.scores.grid import DEFAULT_BINS
@@ -77,7 +77,10 @@ def _check_sizes(found: Any, limits: Limits) -> None:
 
 
 def _measures(described: Any) -> tuple[MeasureInfo, ...]:
-    """The measures that a file says it counted: a few, with short names, and the usual ones as they are known here."""
+    """The measures that a file says it counted: a few, with short names, and the usual ones as they are known here.
+
+    Certificates of 0.1.0 may have been written again by this version, with the description that they lacked.
+    """
     if described is not None and not (isinstance(described, list) and 1 <= len(described) <= MOST_MEASURES):
         raise Unacceptable(f"expected 1 to {MOST_MEASURES} measures")
     for each in described or ():
@@ -85,9 +88,10 @@ def _measures(described: Any) -> tuple[MeasureInfo, ...]:
             raise Unacceptable("expected short names and titles of measures, and a few thresholds")
     found = stored_measures(described)
     for info in found:
-        for known in (measure.info for measure in DEFAULT_MEASURES if measure.name == info.name):
-            if (info.support, info.winning) != (known.support, known.winning):
-                raise Unacceptable(
-                    f"expected the support {known.support} and the winning average {known.winning} of a {info.name}"
-                )
+        usual = (*(measure.info for measure in DEFAULT_MEASURES), *MEASURES_0_1_0)
+        known = [(each.support, each.winning) for each in usual if each.name == info.name]
+        if known and (info.support, info.winning) not in known:
+            raise Unacceptable(
+                f"expected the support {known[0][0]} and the winning average {known[0][1]} of a {info.name}"
+            )
     return found

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.measures import SUM_TOLERANCE
+from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
 from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.validation import check_alpha, check_radius
-
-_SUM_TOLERANCE_0_1_0 = 1e-3
-"""What Holdfast 0.1.0 allowed, and its files do not say."""
 
 Labelled = Iterable[tuple[Certificate, int]]
 """Certificates with their labels."""
@@ -47,8 +44,8 @@ class Origin:
                 "certify with a fixed n: smoothed.certify, smoothed.triage, or POST /v1/certify"
             )
         made, evidence = certificate.provenance, certificate.evidence
-        bins = evidence["score"].grid.bins
-        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision)
+        bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
+        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance)
 
     @property
     def network(self) -> tuple[Noise, str, str]:
@@ -74,7 +71,7 @@ class Origin:
     def from_dict(cls, d: dict[str, Any]) -> "Origin":
         """The inverse of :meth:`to_dict`."""
         plain = {name: value for name, value in d.items() if name not in ("noise", "sigma")}
-        return cls(noise=stored_noise(d), **{"sum_tolerance": _SUM_TOLERANCE_0_1_0, **plain})
+        return cls(noise=stored_noise(d), **{"sum_tolerance": SUM_TOLERANCE_0_1_0, **plain})
 
 
 @dataclass(frozen=True, eq=False)
