@@ -28,8 +28,7 @@ class SmoothedClassifier:
     """A classifier averaged over noise, and its certificates.
 
     Parameters:
-        net: a ``torch.nn.Module`` that maps a batch to class scores, a :class:`Model`, or any function of a NumPy batch, such
-            as scikit-learn's ``predict_proba``.
+        net: a torch module from batches to class scores, a :class:`Model`, or a function of NumPy batches (``predict_proba``).
         sigma: standard deviation of Gaussian noise, in the units of the input (pixels in [0, 1] for images).
         noise: another noise, instead of ``sigma``: ``Uniform(0.5)`` certifies against l1 perturbations.
         measures: what is measured beside the prediction score and the margin, such as ``Mass({3, 5})``.
@@ -106,8 +105,8 @@ class SmoothedClassifier:
             seed, index: key the noise, for a replay; the seed is secret by default, and recorded.
             batch, progress: in place of the classifier's batch size; a bar, by default if stderr is a terminal.
         """
-        settings = Settings(n, n0, alpha, claims, sides, method)
-        return next(self.stream([x], [index], settings, seed=seed, batch=batch, progress=progress))
+        asked = Settings(n, n0, alpha, claims, sides, method)
+        return next(self.stream([x], [index], asked, seed=seed, batch=batch, progress=progress))
 
     def certify_many(
         self,
