@@ -101,8 +101,12 @@ class WorkerCache:
 
     def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
-        with self.model.session():
-            return self.model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(self.model.device)).cpu()
+        rows = noisy_rows(noise, x, _PROBE, seed=0)
+        try:
+            with self.model.session():
+                return self.model.validate(rows.to(self.model.device)).cpu()
+        except torch.OutOfMemoryError as error:
+            raise _no_room(self.model, _PROBE) from error
 
     def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
         """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
@@ -199,13 +203,17 @@ def _ask(model: Model, rows: Tensor, strangers: Tensor, size: int, kind: type[No
 def smaller_batch(model: Model, size: int, error: Exception) -> int:
     """Half the size, for a device that ran out of memory."""
     if size <= SMALLEST_BATCH:
-        raise ModelError(
-            f"the model {model.name} runs out of memory on {model.device} even with {size} "
-            f"copies at a time; free memory there, or use another device"
-        ) from error
+        raise _no_room(model, size) from error
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
     return max(SMALLEST_BATCH, size // 2)
+
+
+def _no_room(model: Model, size: int) -> ModelError:
+    return ModelError(
+        f"the model {model.name} runs out of memory on {model.device} even with {size} "
+        f"copies at a time; free memory there, or use another device"
+    )
 
 
 def written_to(model: Model, when: str) -> ModelError:
