@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import RLock
 
@@ -34,17 +34,28 @@ class Probe:
         """Refuse a model that now answers otherwise."""
         fault = difference(answers, self.answers, self.tolerance)
         if fault:
-            raise _dependent(model, fault)
+            raise AnswersChanged(str(_dependent(model, fault)))
+
+
+class AnswersChanged(ModelError):
+    """The probe's rows are answered otherwise than when the workers were compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """Who runs batches of one size. Several of them may be one model, if it has no Python state."""
+    """Who runs batches of one size. Several of them may be one model, if it has no Python state.
+
+    Attributes:
+        weights: the version they were compared at.
+        reused: they were compared by an earlier call; weights may have been written to since where torch does not count
+            it (through ``.data``, NumPy, a fused optimiser).
+    """
 
     models: Sequence[Model]
     batch: int
     probe: Probe
     weights: object
+    reused: bool = False
 
     @property
     def threads(self) -> int:
@@ -70,6 +81,11 @@ class WorkerCache:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
+    def forget(self) -> None:
+        """Compare everything again when it is next asked for."""
+        with self.lock:
+            self._compared.clear()
+
     def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 
@@ -89,7 +105,7 @@ class WorkerCache:
                 if found is not None and found.weights == model.weights_version and _as_many(found):
                     for each in dict.fromkeys(found.models):
                         each.refresh()
-                    return found
+                    return replace(found, reused=True)
                 reference = self._reference(noise, x) if reference is None else reference
                 try:
                     found = self._compare(noise, x, size, kind, reference)
