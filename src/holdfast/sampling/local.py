@@ -23,7 +23,7 @@ from holdfast.sampling.requests import AnyRequest
 from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
 from holdfast.sampling.side_stream import side_stream
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
-from holdfast.sampling.workers import WorkerCache, Workers, smaller_batch, written_to
+from holdfast.sampling.workers import AnswersChanged, WorkerCache, Workers, smaller_batch, written_to
 
 _SECONDS = 10.0
 """What a crash costs: finished inputs are handed on that often."""
@@ -98,13 +98,21 @@ class LocalSampler:
                 reported += done
                 on_copies(done)
 
+            # Counts of a failed attempt are thrown away: nothing is counted twice.
+            size = self.batch
             try:
-                return self._pass(spans, count, alone=alone)
+                found = self._pass(spans, count, alone=alone)
             except torch.OutOfMemoryError as error:
-                # Counts of the failed attempt are thrown away: nothing is counted twice.
-                size = smaller_batch(self.model, self.batch, error)
-                on_copies(-reported)
-                self._workers = self._get(size)
+                size = smaller_batch(self.model, size, error)
+            except AnswersChanged:
+                if not self._workers.reused:
+                    raise
+                self._cache.forget()
+            else:
+                self._workers = replace(self._workers, reused=False)
+                return found
+            on_copies(-reported)
+            self._workers = self._get(size)
 
     def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         workers = self._workers

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import RLock
 
@@ -34,17 +34,28 @@ class Probe:
         """Refuse a model that now answers otherwise."""
         fault = difference(answers, self.answers, self.tolerance)
         if fault:
-            raise _dependent(model, fault)
+            raise AnswersChanged(str(_dependent(model, fault)))
+
+
+class AnswersChanged(ModelError):
+    """The probe's rows are answered otherwise than when the workers were compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """Who runs batches of one size. Several of them may be one model, if it has no Python state."""
+    """Who runs batches of one size. Several of them may be one model, if it has no Python state.
+
+    Attributes:
+        weights: the version they were compared at.
+        reused: they were compared by an earlier call; weights may have been written to since where torch does not count
+            it (through ``.data``, NumPy, a fused optimiser).
+    """
 
     models: Sequence[Model]
     batch: int
     probe: Probe
     weights: object
+    reused: bool = False
 
     @property
     def threads(self) -> int:
@@ -70,6 +81,11 @@ class WorkerCache:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
+    def forget(self) -> None:
+        """Compare everything again when it is next asked for."""
+        with self.lock:
+            self._compared.clear()
+
     def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 
@@ -89,7 +105,7 @@ class WorkerCache:
                 if found is not None and found.weights == model.weights_version and _as_many(found):
                     for each in dict.fromkeys(found.models):
                         each.refresh()
-                    return found
+                    return replace(found, reused=True)
                 reference = self._reference(noise, x) if reference is None else reference
                 try:
                     found = self._compare(noise, x, size, kind, reference)
@@ -101,15 +117,19 @@ class WorkerCache:
 
     def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
-        with self.model.session():
-            return self.model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(self.model.device)).cpu()
+        rows = noisy_rows(noise, x, _PROBE, seed=0)
+        try:
+            with self.model.session():
+                return self.model.validate(rows.to(self.model.device)).cpu()
+        except torch.OutOfMemoryError as error:
+            raise _no_room(self.model, _PROBE) from error
 
     def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
         """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
         model = self.model
         shown = min(_PROBE, size // 2)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
-        strangers = noisy_rows(noise, x, _STRANGERS, seed=1)
+        strangers, one_other = noisy_rows(noise, x, _STRANGERS, seed=1), noisy_rows(noise, x, 1, seed=2)
         weights = model.weights_version
         while True:
             models = self._models()
@@ -121,7 +141,9 @@ class WorkerCache:
                 found = _ask(first, rows, strangers, size, kind)
                 fault = difference(found, reference[:shown], far)
                 if not fault and not plain:
-                    fault = difference(_ask(first, rows, strangers.flip(0), size, kind), found, near)
+                    # Among copies of one other row, as unlike the first company as can be. The same kernels round rows
+                    # in the same places alike, so that what others do is not lost in a low precision's rounding.
+                    fault = difference(_ask(first, rows, one_other, size, kind), found, SAME)
             except ModelError as error:
                 fault, plainer = str(error), first.fallback(str(error))
                 if plainer is None:
@@ -197,13 +219,17 @@ def _ask(model: Model, rows: Tensor, strangers: Tensor, size: int, kind: type[No
 def smaller_batch(model: Model, size: int, error: Exception) -> int:
     """Half the size, for a device that ran out of memory."""
     if size <= SMALLEST_BATCH:
-        raise ModelError(
-            f"the model {model.name} runs out of memory on {model.device} even with {size} "
-            f"copies at a time; free memory there, or use another device"
-        ) from error
+        raise _no_room(model, size) from error
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
     return max(SMALLEST_BATCH, size // 2)
+
+
+def _no_room(model: Model, size: int) -> ModelError:
+    return ModelError(
+        f"the model {model.name} runs out of memory on {model.device} even with {size} "
+        f"copies at a time; free memory there, or use another device"
+    )
 
 
 def written_to(model: Model, when: str) -> ModelError:
