@@ -12,7 +12,7 @@ from scipy.special import expit
 from test_sequential import source
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS, NOISES
+from distributions import DISTRIBUTIONS, NOISES, source
 from holdfast.bounds.steps import StepBound
 from holdfast.noise import as_noise, sigma_of
 from methods import EXACT_CDF

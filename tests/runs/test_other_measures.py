@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import itertools
 import json
 import re
 import zlib
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 import holdfast as hf
+from holdfast.certificates.settings import Settings
 from holdfast.cli.app import run as holdfast
 from holdfast.measures import DEFAULT_MEASURES, Mass, MeasureInfo
 from holdfast.noise import Gaussian, Noise, Uniform
@@ -38,7 +40,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.recorded import record
 from holdfast.runs.resume import check_same
 from holdfast.runs.tsv import PAPER_RADII, read_log, write_log
-from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from made_runs import Made, made_run
 from networks import images, small_net
@@ -357,10 +359,8 @@ NET = {"measures": (Mass({1, 2}),), "noise": Uniform(0.4)}
 
 
 def plan(out: Path) -> Plan:
-    smoothed = SmoothedClassifier(small_net(), **NET)  # type: ignore[arg-type]
     data = LabelledInputs("toys", images(4), np.arange(4) % 4, np.arange(4))
-    infos = [measure.info for measure in smoothed.measures]
-    return Plan(data, Settings(n=400, n0=30, claims=("label", "mass-1-2"), measures=infos), out, seed=3)
+    return Plan(data, Settings(n=400, n0=30, claims=("label", "mass-1-2")), out, seed=3)
 
 
 def test_a_run_is_certified_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,15 +368,14 @@ def test_a_run_is_certified_interrupted_and_resumed(tmp_path: Path, monkeypatch:
     whole = execute(smoothed, plan(tmp_path / "whole"))
     assert (whole.noise, whole.measures) == (Uniform(0.4), ("label", "mass-1-2"))
     assert (tmp_path / "whole" / "exports" / "paper_mass-1-2.tsv").is_file()
-    kept = smoothed.windows
+    kept = smoothed.stream
 
     def interrupted(*args: object, **options: object) -> Any:
-        for some in kept(*args, **options):  # type: ignore[arg-type]
-            yield some[:1]
-            raise KeyboardInterrupt
+        yield from itertools.islice(kept(*args, **options), 1)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(smoothed, "windows", interrupted)
+        patched.setattr(smoothed, "stream", interrupted)
         with pytest.raises(KeyboardInterrupt):
             execute(smoothed, plan(tmp_path / "a"))
     with pytest.raises(hf.RunError, match=r"the noise is uniform noise, half-width 0\.4 there and sigma = 0\.4 here"):

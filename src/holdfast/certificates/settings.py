@@ -58,8 +58,8 @@ class Settings:
         claims = CLAIMS if asked is None else tuple(asked)
         if asked is not None:
             object.__setattr__(self, "claims", claims)
-        if set(claims) <= set(CLAIMS):
-            claims = check_claims(claims, CLAIMS)
+        # What may be claimed is known when it is resolved, and told then.
+        if claims and set(claims) <= set(CLAIMS) and len(set(claims)) == len(claims):
             check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
 
     def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
