@@ -178,7 +178,9 @@ def test_a_model_that_turns_bad_while_sampling_yields_no_certificate() -> None:
 
 def test_models_and_devices_that_are_not_there_are_refused() -> None:
     for nothing in (None, "resnet50", np.zeros((6, 4))):
-        with pytest.raises(hf.InvalidArgument, match=r"expected a torch.nn.Module .* a Model, or a function of batches"):
+        with pytest.raises(
+            hf.InvalidArgument, match=r"expected a torch.nn.Module .* a Model, or a function of batches"
+        ):
             hf.SmoothedClassifier(nothing, 0.2)  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match='outputs must be "logits" or "probabilities"'):
         hf.SmoothedClassifier(small_net(), 0.2, outputs="scores")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
-from test_sequential import source
 
 import holdfast as hf
 from distributions import DISTRIBUTIONS, NOISES, source

@@ -93,7 +93,7 @@ class RayCluster(Engine):
         with model.session():
             answers = model.validate(rows.to(model.device)).cpu()
         model.choose_compile(first.most_copies)
-        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + _PROBE)
+        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + 2 * _PROBE)
         setup = Setup(noise, tuple(measures), size, first.x, first.most_copies, rows, answers)
         try:
             self._load(model)

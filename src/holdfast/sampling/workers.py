@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 
@@ -23,39 +23,20 @@ _STRANGERS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """A few noisy rows and what the workers say of them: asked again in every worker's last batch."""
-
-    rows: Tensor
-    answers: Tensor
-    tolerance: Tolerance
-
-    def check(self, model: Model, answers: Tensor) -> None:
-        """Refuse a model that now answers otherwise."""
-        fault = difference(answers, self.answers, self.tolerance)
-        if fault:
-            raise AnswersChanged(str(_dependent(model, fault)))
-
-
-class AnswersChanged(ModelError):
-    """The probe's rows are answered otherwise than when the workers were compared."""
-
-
-@dataclass(frozen=True, eq=False)
 class Workers:
     """Who runs batches of one size. Several of them may be one model, if it has no Python state.
 
     Attributes:
+        probe: a few noisy rows that each is asked first and last, among others.
+        tolerance: how far its answers may be apart.
         weights: the version they were compared at.
-        reused: they were compared by an earlier call; weights may have been written to since where torch does not count
-            it (through ``.data``, NumPy, a fused optimiser).
     """
 
     models: Sequence[Model]
     batch: int
-    probe: Probe
+    probe: Tensor
+    tolerance: Tolerance
     weights: object
-    reused: bool = False
 
     @property
     def threads(self) -> int:
@@ -81,11 +62,6 @@ class WorkerCache:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
-    def forget(self) -> None:
-        """Compare everything again when it is next asked for."""
-        with self.lock:
-            self._compared.clear()
-
     def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 
@@ -97,7 +73,7 @@ class WorkerCache:
             sizes = [size for shape, _, size in self._compared if shape == x.shape]
             reference = None if sizes else self._reference(noise, x)
             model.choose_compile(copies)
-            best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
+            best = default_batch(model.device, x.shape, model.flops, copies + 2 * _PROBE)
             compiled = [size for shape, compiled, size in self._compared if compiled and shape == x.shape]
             size = batch or (reused_batch(best, compiled[-1]) if model.compiled and compiled else best)
             while True:
@@ -105,7 +81,7 @@ class WorkerCache:
                 if found is not None and found.weights == model.weights_version and _as_many(found):
                     for each in dict.fromkeys(found.models):
                         each.refresh()
-                    return replace(found, reused=True)
+                    return found
                 reference = self._reference(noise, x) if reference is None else reference
                 try:
                     found = self._compare(noise, x, size, kind, reference)
@@ -127,7 +103,7 @@ class WorkerCache:
     def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
         """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
         model = self.model
-        shown = min(_PROBE, size // 2)
+        shown = min(_PROBE, size // 4)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
         strangers, one_other = noisy_rows(noise, x, _STRANGERS, seed=1), noisy_rows(noise, x, 1, seed=2)
         weights = model.weights_version
@@ -153,7 +129,7 @@ class WorkerCache:
             if not fault:
                 break
             if plainer is None:
-                raise _dependent(model, fault)
+                raise dependent_rows(model, fault)
             self._replicas = {}
         if weights != model.weights_version:
             raise written_to(model, "while it runs")
@@ -167,7 +143,7 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        return Workers(models, size, Probe(rows, found, near), weights)
+        return Workers(models, size, rows, near, weights)
 
     def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
@@ -241,7 +217,8 @@ def written_to(model: Model, when: str) -> ModelError:
     )
 
 
-def _dependent(model: Model, fault: str) -> ModelError:
+def dependent_rows(model: Model, fault: str) -> ModelError:
+    """The error for rows that are not answered one by one, or not always alike."""
     return ModelError(
         f"the model {model.name} cannot be certified: the answer to one row changes with the other rows of the batch, or "
         f"from call to call ({fault}), so noisy copies would not be independent samples; give batch normalisation running "
