@@ -244,12 +244,14 @@ def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ..
 @contextmanager
 def _evaluating(net: nn.Module) -> Iterator[None]:
     """Evaluation mode; then every submodule's flag as it was."""
-    flags = [(module, module.training) for module in net.modules()]
-    net.eval()
+    modules = list(net.modules())
+    flags = [getattr(module, "training", False) for module in modules]  # frozen TorchScript has none
+    if any(flags):
+        net.eval()
     try:
         yield
     finally:
-        if flags[0][1]:
+        if flags[0]:
             net.train()  # it may do more than set flags
-        for module, flag in flags:
+        for module, flag in zip(modules, flags, strict=True) if any(flags) else ():
             module.training = flag
