@@ -323,6 +323,9 @@ def test_other_noise_and_other_measures_are_another_question(tmp_path: Path) -> 
     ):
         with pytest.raises(hf.RunError, match=said):
             check_same(folder, other, None)
+    one, two = (question(Gaussian(0.25), Mass(classes, name="animal").info) for classes in ({3, 5}, {3, 6}))
+    with pytest.raises(hf.RunError, match=r"the measure animal is .*3, 5.* there and .*3, 6.* here"):
+        check_same(RunFolder.create(tmp_path / "b", one), two, None)
 
 
 def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_path: Path) -> None:
