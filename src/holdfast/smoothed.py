@@ -46,7 +46,7 @@ class SmoothedClassifier:
         precision: of convolutions and matrix products: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``. The
             certificate is about the network at that precision, and records it.
         compile: compile the module before sampling; by default if the work per input is worth it.
-        engine: who runs the copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
+        engine: runs the noisy copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
 
     A module's structure is fixed here: what it is made of, its attributes and its hooks. Weights that are changed in place
     later (by an optimiser, ``load_state_dict``) count at the next call.
@@ -161,7 +161,7 @@ class SmoothedClassifier:
     ) -> Iterator[Certificate]:
         """Certificates one after the other, as they are finished; ``indices`` key the noise of each input.
 
-        They are about the module as it is meanwhile: leave it alone until the last has come.
+        Do not change the module until the last certificate has come.
         """
         asked = settings.resolved([measure.info for measure in self.measures], self.noise)
         known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
@@ -284,7 +284,7 @@ class SmoothedClassifier:
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
     ) -> Verdict:
-        """Accept a class for this input, as it came, or hand it over: the service's side of ``triage``.
+        """Accept a class for this input, or hand it to a human: the deployment side of ``triage``.
 
         An image whose pixels were pushed out of the range that images may have is moved back to its edge, which
         brings it no further from any image inside: the adversary gains nothing, and is not refused.
@@ -337,7 +337,7 @@ class SmoothedClassifier:
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
-        """What is recorded of where a certificate's noisy copies came from."""
+        """What a certificate records about the origin of its noisy copies."""
         model = self.model
         return Provenance(
             seed=seed,
