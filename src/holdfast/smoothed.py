@@ -16,12 +16,10 @@ from holdfast.noise import Noise, as_noise, check_seed, sigma_of
 from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
 from holdfast.sampling.batch_size import check_batch
-from holdfast.sampling.batches import noise_name
 from holdfast.sampling.requests import AnyRequest
 from holdfast.sequential import AdaptiveRadius, Decision, RadiusSearch, SequentialTest
 from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_threshold
-from holdfast.version import installed_version
 
 
 class SmoothedClassifier:
@@ -30,7 +28,7 @@ class SmoothedClassifier:
     Parameters:
         net: a torch module from batches to class scores, a :class:`Model`, or a function of NumPy batches (``predict_proba``).
         sigma: standard deviation of Gaussian noise, in the units of the input (pixels in [0, 1] for images).
-        noise: another noise, instead of ``sigma``: ``Uniform(0.5)`` certifies against l1 perturbations.
+        noise: another noise, instead of ``sigma``, such as ``Uniform(0.5)`` for l1 perturbations.
         measures: what is measured beside the prediction score and the margin, such as ``Mass({3, 5})``.
         outputs: what the model returns, ``"logits"`` or ``"probabilities"``; it is checked.
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` looks at the shape.
@@ -38,7 +36,7 @@ class SmoothedClassifier:
         batch: rows of a forward pass; found automatically if not given, and halved if memory runs out.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``; the certificate is about the network at it.
         compile: compile the module before sampling; by default if the work per input is worth it.
-        engine: who runs the copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
+        engine: runs the noisy copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
 
     A module's structure is fixed here; weights that are changed in place later count at the next call.
     """
@@ -140,7 +138,7 @@ class SmoothedClassifier:
         batch: int | None = None,
         progress: bool | None = None,
     ) -> Iterator[Certificate]:
-        """Certificates as they are finished; ``indices`` key their noise. Leave the model alone until the last has come."""
+        """Certificates as they are finished; ``indices`` key their noise. Do not change the model until the last has come."""
         asked = settings.resolved([measure.info for measure in self.measures], self.noise)
         known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
         requests = (
@@ -240,7 +238,7 @@ class SmoothedClassifier:
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
     ) -> Verdict:
-        """Accept a class for this input, as it came, or hand it over: the service's side of ``triage``.
+        """Accept a class for this input, or hand it to a human: the deployment side of ``triage``.
 
         Guarantee:
             The triage's, for every input within its radius of one drawn like the calibration inputs.
@@ -284,10 +282,7 @@ class SmoothedClassifier:
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
-        """What is recorded of where a certificate's noisy copies came from."""
-        model, noise = self.model, noise_name(self.noise, self.model.device)
-        made = (noise, model.name, str(model.device), model.precision, installed_version())
-        return Provenance(seed, index, *made, seconds=seconds, compiled=model.compiled)
+        """Certificates as they are finished; ``indices`` key their noise. Do not change the model until the last has come."""
 
     def _run(
         self, requests: Iterable[AnyRequest], batch: int | None, on_copies: OnDone = ignore, *, in_order: bool = True

@@ -1,4 +1,4 @@
-"""How many samples could certify anything at all: said before sampling, not after."""
+"""The smallest n that can certify anything: checked before sampling."""
 
 import math
 from collections.abc import Callable, Sequence

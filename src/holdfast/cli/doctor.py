@@ -1,4 +1,4 @@
-"""``holdfast doctor``: is everything here, and does it compute what it should?"""
+"""``holdfast doctor``: checks the installation, and that it computes known results."""
 
 import platform
 import shutil
