@@ -16,10 +16,12 @@ from holdfast.noise import Noise, as_noise, check_seed, sigma_of
 from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
 from holdfast.sampling.batch_size import check_batch
+from holdfast.sampling.batches import noise_name
 from holdfast.sampling.requests import AnyRequest
 from holdfast.sequential import AdaptiveRadius, Decision, RadiusSearch, SequentialTest
 from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_threshold
+from holdfast.version import installed_version
 
 
 class SmoothedClassifier:
@@ -282,7 +284,10 @@ class SmoothedClassifier:
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
     def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
-        """Certificates as they are finished; ``indices`` key their noise. Do not change the model until the last has come."""
+        """The record of how a certificate's noisy copies were made."""
+        model, noise = self.model, noise_name(self.noise, self.model.device)
+        made = (noise, model.name, str(model.device), model.precision, installed_version())
+        return Provenance(seed, index, *made, seconds=seconds, compiled=model.compiled)
 
     def _run(
         self, requests: Iterable[AnyRequest], batch: int | None, on_copies: OnDone = ignore, *, in_order: bool = True
