@@ -292,9 +292,8 @@ class SmoothedClassifier:
     def _run(
         self, requests: Iterable[AnyRequest], batch: int | None, on_copies: OnDone = ignore, *, in_order: bool = True
     ) -> Iterator[AnyRequest]:
-        size = check_batch(batch) or self._batch
-        options = {"measures": self.measures, "batch": size, "on_copies": on_copies, "in_order": in_order}
-        return self.engine.run(self.model, self.noise, requests, **options)  # type: ignore[arg-type]
+        size, rest = check_batch(batch) or self._batch, {"measures": self.measures, "in_order": in_order}
+        return self.engine.run(self.model, self.noise, requests, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
 
     def _keyed(self, x: Input, seed: int | None, index: int) -> tuple[Tensor, int, int]:
         return CheckedInputs([x], self.inputs, self.noise)[0], check_seed(seed), check_indices([index], 1)[0]
