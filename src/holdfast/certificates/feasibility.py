@@ -41,6 +41,7 @@ def check_feasible(
         )
 
 
+@lru_cache(maxsize=64)
 def smallest_n_for_label(alpha: float) -> int:
     """The smallest n for which a unanimous vote certifies the label at the input itself."""
     return _first(lambda n: clopper_pearson_lower(n, n, alpha) > 0.5, "label", alpha)
