@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
+from holdfast.inputs import as_input
 from holdfast.measures import DEFAULT_MEASURES, PredictionScore
-from holdfast.sampling.inputs import as_input
 from networks import Recorder, images, small_net
 
 X = images(1)[0]

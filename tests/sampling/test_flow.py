@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from holdfast.sampling.flow import Answers, Done, Flow, Pace, Spread
+from holdfast.sampling.jobs import CountingClasses, Estimating, Job, Selecting, TaskJob
 
 import holdfast as hf
 from holdfast.certificates.evidence import Selection
@@ -14,8 +16,6 @@ from holdfast.models import TorchModel
 from holdfast.noise import Gaussian
 from holdfast.progress import ignore
 from holdfast.sampling import Answer, LocalEngine, Question, Task
-from holdfast.sampling.flow import Answers, Done, Flow, Pace, Spread
-from holdfast.sampling.jobs import CountingClasses, Estimating, Job, Selecting, TaskJob
 from networks import images, small_net
 
 SIGMA = 0.2

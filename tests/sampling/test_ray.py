@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from holdfast.sampling.cluster import _check_reachable
 from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.cli.app import run as command
 from holdfast.runs.certified import CertifiedRun
-from holdfast.sampling.cluster import _check_reachable
 from networks import Turned, images, small_net
 
 ray = pytest.importorskip("ray")

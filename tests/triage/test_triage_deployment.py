@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from holdfast.sampling.tally import EstimationTally, SelectionTally
 from torch import nn
 
 import holdfast as hf
@@ -15,7 +16,6 @@ from holdfast.errors import ModelError
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.store import Entry, write_part
 from holdfast.sampling.engine import Task
-from holdfast.sampling.tally import EstimationTally, SelectionTally
 
 SIGMA, RADIUS = 1.0, 0.8
 

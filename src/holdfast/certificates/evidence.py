@@ -1,4 +1,4 @@
-"""What sampling leaves behind: counts that merge, and from which any certificate can be computed again.
+"""The counts that sampling returns: they add, and any certificate can be computed from them again.
 
 Selection and estimation are different types, so that the copies a class was chosen from cannot end up in its bound.
 """

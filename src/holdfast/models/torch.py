@@ -4,7 +4,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import RLock
 from typing import Any
 
 import torch
@@ -22,8 +21,6 @@ from holdfast.models.replica import copy_weights, replica_of, versions_of, weigh
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _LOW = (torch.bfloat16, torch.float16)
-_running = RLock()
-"""Held by who runs a user's own module, which must not be asked by two threads."""
 
 
 class TorchModel(Model):
@@ -61,8 +58,7 @@ class TorchModel(Model):
         self.precision = precision
         self._asked = compiled
         self.compiled = bool(compiled)
-        with _running:
-            self._prototype = replica_of(net, share=True, own_classes=False)
+        self._prototype = replica_of(net, share=True, own_classes=False)
         self._weights = weights_of(net)
 
     def fingerprint(self) -> str | None:
@@ -87,7 +83,7 @@ class TorchModel(Model):
     @contextmanager
     def session(self) -> Iterator[None]:
         """Evaluation mode for the module itself, which nobody else runs meanwhile."""
-        with _running, _evaluating(self._net), self._precision.rules():
+        with self._precision.rules(), _evaluating(self._net):
             yield
 
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -146,22 +142,12 @@ class TorchModel(Model):
             stacklevel=2,
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to other processes, on the CPU."""
-        net = self._net if self._prototype is None else self._prototype
-        net = net if self.device.type == "cpu" else copy.deepcopy(net).cpu()
-        return {**vars(self), "_net": net, "_prototype": None, "_weights": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
-
-    def moved(self, device: torch.device) -> "TorchModel":
-        """The same model, moved there for good; for a copy in another process."""
-        self._net.to(device)
-        self.device, self._devices = device, (device,)
-        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
-        return self
+    def builder(self) -> Callable[[torch.device], Model]:
+        """With a copy of the module on the CPU, if it is elsewhere: what can be sent to any machine."""
+        net = self._net if self.device.type == "cpu" else copy.deepcopy(self._net).cpu()
+        outputs = "logits" if self._logits else "probabilities"
+        settings = {"outputs": outputs, "precision": self.precision, "compiled": self._asked}
+        return lambda device: TorchModel(net, device=device, **settings)  # type: ignore[arg-type]
 
 
 class TorchReplica(Model):
@@ -258,12 +244,14 @@ def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ..
 @contextmanager
 def _evaluating(net: nn.Module) -> Iterator[None]:
     """Evaluation mode; then every submodule's flag as it was."""
-    flags = [(module, module.training) for module in net.modules()]
-    net.eval()
+    modules = list(net.modules())
+    flags = [getattr(module, "training", False) for module in modules]  # frozen TorchScript has none
+    if any(flags):
+        net.eval()
     try:
         yield
     finally:
-        if flags[0][1]:
+        if flags[0]:
             net.train()  # it may do more than set flags
-        for module, flag in flags:
+        for module, flag in zip(modules, flags, strict=True) if any(flags) else ():
             module.training = flag

@@ -1,4 +1,4 @@
-"""Continuing a run that was killed: is it the same question, and what of it is finished?"""
+"""Resuming an interrupted run: checks that the question is the same, and finds what is finished."""
 
 import hashlib
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
 
 
 def begun(folder: RunFolder) -> ResumeState:
-    """What is there of an unfinished run, swept of half-written files; only for who holds the folder's lock."""
+    """The state of an unfinished run, after removing half-written files. Requires the folder's lock."""
     folder.sweep()
     return ResumeState(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
 

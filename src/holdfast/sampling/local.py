@@ -14,6 +14,7 @@ from torch import Tensor
 from holdfast.certificates.evidence import Selection
 from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
+from holdfast.models.check import difference
 from holdfast.noise import Noise
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling.accumulate import Accumulator
@@ -23,7 +24,7 @@ from holdfast.sampling.requests import AnyRequest
 from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
 from holdfast.sampling.side_stream import side_stream
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
-from holdfast.sampling.workers import WorkerCache, Workers, smaller_batch, written_to
+from holdfast.sampling.workers import WorkerCache, Workers, dependent_rows, smaller_batch, written_to
 
 _SECONDS = 10.0
 """What a crash costs: finished inputs are handed on that often."""
@@ -60,6 +61,8 @@ class LocalSampler:
         self._cache = cache or WorkerCache(model)
         self._x, self._copies = x, copies
         self._workers = self._get(batch)
+        self._answers: Tensor | None = None
+        """What the first worker said of the probe first; nobody may say otherwise later."""
 
     def _get(self, batch: int | None) -> Workers:
         return self._cache.get(self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
@@ -104,30 +107,33 @@ class LocalSampler:
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
                 size = smaller_batch(self.model, self.batch, error)
                 on_copies(-reported)
-                self._workers = self._get(size)
+                self._workers, self._answers = self._get(size), None
 
     def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         workers = self._workers
-        batches = self._kind(spans, self._noise, workers.batch, workers.probe.rows)
+        batches = self._kind(spans, self._noise, workers.batch, workers.probe)
         models = workers.models[: 1 if alone else batches.shares]
         stop = Event()
 
-        def work(number: int) -> tuple[Accumulator, Tensor]:
+        def work(number: int) -> tuple[Accumulator, list[Tensor]]:
             torch.set_num_threads(threads)
             model = models[number]
             accumulator = Accumulator(spans, self._measures, model.device)
+            shown, answers = len(workers.probe), list[Tensor]()
             with side_stream(model.device) as counting:
                 for batch in batches.of_worker(number, len(models), model.device):
                     probabilities = model.probabilities(batch.copies)
                     with counting(probabilities, batch.slots):
-                        accumulator.add(probabilities, batch.slots)
+                        accumulator.add(probabilities, batch.slots, batch.count)
+                    answers += [probabilities[:shown]] * batch.first
+                    answers += [probabilities[len(probabilities) - shown :]] * batch.last
                     on_copies(batch.count)
                     if stop.is_set():
                         break
             if model.device.type == "cuda":
                 # Whoever reads the counts may be in another stream.
                 torch.cuda.current_stream(model.device).synchronize()
-            return accumulator, probabilities[len(probabilities) - len(workers.probe.rows) :]
+            return accumulator, answers
 
         before, threads = torch.get_num_threads(), workers.threads
         with ExitStack() as stack:
@@ -139,16 +145,19 @@ class LocalSampler:
             found = [work(0)] if alone else self._in_threads(work, len(models), stop)
         if workers.weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
-        for _, answers in found:
-            workers.probe.check(self.model, answers)
+        for answers in (each for _, some in found for each in some):
+            self._answers = answers.cpu() if self._answers is None else self._answers
+            fault = difference(answers, self._answers, workers.tolerance)
+            if fault:
+                raise dependent_rows(self.model, fault)
         accumulator = found[0][0]
         for other, _ in found[1:]:
             accumulator.merge(other)
         return accumulator.results(self.model.name, self._noise)
 
     def _in_threads(
-        self, work: Callable[[int], tuple[Accumulator, Tensor]], workers: int, stop: Event
-    ) -> list[tuple[Accumulator, Tensor]]:
+        self, work: Callable[[int], tuple[Accumulator, list[Tensor]]], workers: int, stop: Event
+    ) -> list[tuple[Accumulator, list[Tensor]]]:
         if self.model.device.type == "cuda":
             for device in self.model.devices:
                 torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's

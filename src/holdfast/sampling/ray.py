@@ -93,7 +93,7 @@ class RayCluster(Engine):
         with model.session():
             answers = model.validate(rows.to(model.device)).cpu()
         model.choose_compile(first.most_copies)
-        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + _PROBE)
+        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + 2 * _PROBE)
         setup = Setup(noise, tuple(measures), size, first.x, first.most_copies, rows, answers)
         try:
             self._load(model)
@@ -229,14 +229,14 @@ class SamplingActor:
     def _sampler_for(self, packed: Any, setup: Setup) -> LocalSampler:
         if self._model is None:
             try:
-                model: Model = pickle.loads(import_ray().get(packed))
-                self._model = model.moved(self._device)
+                self._model = pickle.loads(import_ray().get(packed))(self._device)
             except Exception as error:  # the model is foreign code, and its packages may be missing here
                 raise ClusterError(
                     f"a worker could not load the model ({type(error).__name__}: {error}); "
                     f"install on every machine of the cluster what the model needs, in the same versions"
                 ) from error
         model = self._model
+        assert model is not None
         with model.session():
             found = model.validate(setup.rows.to(self._device))
         fault = difference(found, setup.answers, OTHER_ROUNDING if model.rounded else OTHER_KERNELS)
@@ -350,7 +350,7 @@ def import_ray() -> Any:
 def _pack(ray: Any, model: Model) -> bytes:
     """The model as bytes that any machine can load."""
     try:
-        packed: bytes = ray.cloudpickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
+        packed: bytes = ray.cloudpickle.dumps(model.builder(), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # the model is foreign code
         raise ModelError(
             f"the model {model.name} cannot be sent to workers ({type(error).__name__}: {error}); "

@@ -1,4 +1,4 @@
-"""Certificates that come back: read again from their counts, after a look at every size in them."""
+"""Uploaded certificates: every size in them is checked, and bounds are computed again from the counts."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def _seeded_by(found: dict[str, Any]) -> str | None:
 
 
 def _check_sizes(found: Any, limits: Limits) -> None:
-    """Refuse what would take long or much memory, before anything is made of it."""
+    """Refuse what would take much time or memory, before anything is computed."""
     if found["method"] not in _METHODS:
         raise Unacceptable(f"expected a method among {', '.join(_METHODS)}, got {str(found['method'])[:80]!r}")
     evidence = found["evidence"]
@@ -77,9 +77,9 @@ def _check_sizes(found: Any, limits: Limits) -> None:
 
 
 def _measures(described: Any) -> tuple[MeasureInfo, ...]:
-    """The measures that a file says it counted: a few, with short names, and the usual ones as they are known here.
+    """The measures that a file lists: at most a few, with short names; default measures must be described as they are here.
 
-    Certificates of 0.1.0 may have been written again by this version, with the description that they lacked.
+    A certificate of 0.1.0 that this version has read and written again describes them as 0.1.0 checked them.
     """
     if described is not None and not (isinstance(described, list) and 1 <= len(described) <= MOST_MEASURES):
         raise Unacceptable(f"expected 1 to {MOST_MEASURES} measures")

@@ -14,9 +14,9 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
+from holdfast.inputs import as_input
 from holdfast.noise import noise_fields, secret_seed
 from holdfast.sampling import DecideRequest
-from holdfast.sampling.inputs import as_input
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
@@ -265,7 +265,8 @@ class Service:
         """Of the counts as they stood at the last of so many looks."""
         request = pending.request
         found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
-        whole = self.served.smoothed.certificate(pending.settings, found, request)
+        made = self.served.smoothed.provenance(request.seed, request.index, request.seconds)
+        whole = pending.settings.certificate(found.selection, found.evidence, made)
         return replace(whole, alpha=pending.alpha, share=look.share)
 
     def _document(self, pending: "PendingCertificate", looked: int) -> Event:

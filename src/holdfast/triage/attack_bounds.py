@@ -1,4 +1,4 @@
-"""How far an adversary can get with each labelled input: what its certificate allows within the radius."""
+"""What an adversary within the radius can do to each labelled input, bounded by its certificate."""
 
 import operator
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class Origin:
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
-        """Where a certificate's counts come from; refused if how many there are was chosen after they were seen."""
+        """The origin of a certificate's counts; refused if their number was chosen after looking at them."""
         if certificate.share != 1:
             raise InvalidInput(
                 "expected a certificate whose number of copies was fixed beforehand, got one of several looks at the same copies; "
@@ -49,11 +49,11 @@ class Origin:
 
     @property
     def network(self) -> tuple[Noise, str, str]:
-        """Under which noise what is run, at which precision: as far as a certificate knows."""
+        """Noise, model and precision, as the certificate records them."""
         return self.noise, self.model, self.precision
 
     def allows(self, other: "Origin") -> bool:
-        """Whether a rule for these counts may be used with the others.
+        """Whether a rule that was chosen for these counts may be used with the other's.
 
         More copies do no harm. A finer grid rounds scores down by less, if it has all edges of the coarser: grids with
         2, 4, 8, ... times the bins do, to the last digit.

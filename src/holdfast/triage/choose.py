@@ -30,7 +30,7 @@ def choose_threshold(
     thresholds: Sequence[float] | None = None,
     fingerprint: str | None = None,
 ) -> Triage:
-    """Pick the confidence from which on a service may decide by itself, although every input may be attacked.
+    """Choose a confidence threshold above which a service may decide automatically, although every input may be attacked.
 
     Guarantee:
         The result's: see :class:`Triage`.
