@@ -624,10 +624,11 @@ def test_calibrations_for_what_strangers_send_are_not_kept(
     assert list(tmp_path.rglob("*.json"))
 
 
-def test_nothing_is_left_when_it_ends() -> None:
-    before = {thread.name for thread in threading.enumerate()}
+def test_nothing_is_left_when_it_ends(two_threads: None) -> None:
+    before = set(threading.enumerate())
     with running(small_served(Slow(small_net()))) as found:
         events = stream(found, "/v1/certify/stream?n=1000000", npy(images(1)[0]))
-        next(events)
-    left = {thread.name for thread in threading.enumerate()} - before
-    assert not [name for name in left if name.startswith("holdfast")]
+        assert {next(events)["event"] for _ in range(3)} >= {"accepted", "chosen"}
+        assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-worker")]
+    left = set(threading.enumerate()) - before
+    assert not [thread for thread in left if thread.name.startswith("holdfast")]

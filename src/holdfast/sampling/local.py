@@ -259,6 +259,8 @@ class Local(Engine):
 
     def close(self) -> None:
         """Let the workers go."""
+        if self._cache is not None:
+            self._cache.close()
         self._cache = None
 
 

@@ -62,6 +62,13 @@ class WorkerCache:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
+    def close(self) -> None:
+        """End the threads, and wait for them; others are started when they are needed again."""
+        with self.lock:
+            pool: ThreadPoolExecutor | None = vars(self).pop("pool", None)
+            if pool is not None:
+                pool.shutdown()
+
     def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 

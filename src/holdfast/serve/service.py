@@ -20,6 +20,7 @@ from holdfast.sampling import DecideRequest
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
+from holdfast.sampling.workers import WorkerCache
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
@@ -80,7 +81,8 @@ class Service:
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        sampler = LocalSampler(smoothed.model, smoothed.noise, smoothed.measures, x=like, copies=1)
+        self._workers = WorkerCache(smoothed.model)
+        sampler = LocalSampler(smoothed.model, smoothed.noise, smoothed.measures, x=like, copies=1, cache=self._workers)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
@@ -95,6 +97,7 @@ class Service:
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
+        self._workers.close()
         self._reader.shutdown(cancel_futures=True)
         self._bounds.shutdown(cancel_futures=True)
         self._certificate_reader.shutdown(cancel_futures=True)
