@@ -98,7 +98,7 @@ class RayCluster(Engine):
         try:
             self._load(model)
             stored = self._stored, self._ray.put(setup)
-            executor = RayExecutor(self._ray, self._actors, stored, on_copies)
+            executor = RayExecutor(self, stored, on_copies)
         except BaseException:
             self.close()
             raise
@@ -251,12 +251,12 @@ class SamplingActor:
 class RayExecutor(Executor):
     """Hands jobs to actors, two at most to each: so that none waits for the next, and little is lost with one."""
 
-    def __init__(self, ray: Any, actors: Sequence[Any], stored: Sequence[Any], on_copies: OnDone) -> None:
-        self._ray = ray
+    def __init__(self, cluster: RayCluster, stored: Sequence[Any], on_copies: OnDone) -> None:
+        self._cluster, self._ray, self._actors = cluster, cluster._ray, cluster._actors
         self._stored = list(stored)  # in a list they travel as references
         self._on_copies = on_copies
         self._sent: dict[Any, tuple[Any, Job]] = {}
-        self._load = dict.fromkeys(actors, 0)
+        self._load = dict.fromkeys(self._actors, 0)
 
     @property
     def has_room(self) -> bool:
@@ -293,6 +293,11 @@ class RayExecutor(Executor):
                 raise error.cause from None
             raise
         except errors.RayError as error:
+            if self._cluster._actors is not self._actors:
+                raise ClusterError(
+                    "the cluster was asked about another model before this was finished, and holds one at a time; "
+                    "take all certificates of one model before the next, or use two clusters"
+                ) from error
             reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             raise ClusterError(
                 f"a job lost its worker {_RETRIES + 1} times; the last time: {reason} "
