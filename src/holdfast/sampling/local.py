@@ -1,8 +1,7 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,16 +11,13 @@ import torch
 from torch import Tensor
 
 from holdfast.certificates.evidence import Selection
-from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
 from holdfast.models.check import difference
-from holdfast.noise import Noise
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batches import NoisyBatches, batches_for
-from holdfast.sampling.engine import Engine
-from holdfast.sampling.requests import AnyRequest
-from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.engine import Engine, Workload
+from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer
 from holdfast.sampling.side_stream import side_stream
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sampling.workers import WorkerCache, Workers, dependent_rows, smaller_batch, written_to
@@ -44,28 +40,18 @@ class LocalSampler:
     """
 
     def __init__(
-        self,
-        model: Model,
-        noise: Noise,
-        measures: Sequence[Measure],
-        *,
-        x: Tensor,
-        copies: int,
-        batch: int | None = None,
-        cache: WorkerCache | None = None,
-        kind: type[NoisyBatches] | None = None,
+        self, work: Workload, *, cache: WorkerCache | None = None, kind: type[NoisyBatches] | None = None
     ) -> None:
-        self.model = model
-        self._noise, self._measures = noise, tuple(measures)
-        self._kind = kind or batches_for(noise, model.device)
-        self._cache = cache or WorkerCache(model)
-        self._x, self._copies = x, copies
-        self._workers = self._get(batch)
+        self.model, self._noise, self._measures = work.model, work.noise, tuple(work.measures)
+        self._work = work
+        self._kind = kind or batches_for(work.noise, work.model.device)
+        self._cache = cache or WorkerCache(work.model)
+        self._workers = self._get(work.batch)
         self._answers: Tensor | None = None
         """What the first worker said of the probe first; nobody may say otherwise later."""
 
     def _get(self, batch: int | None) -> Workers:
-        return self._cache.get(self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
+        return self._cache.get(self._noise, self._work.x, copies=self._work.copies, batch=batch, kind=self._kind)
 
     @property
     def batch(self) -> int:
@@ -226,36 +212,17 @@ class Local(Engine):
     def __post_init__(self) -> None:
         self._cache: WorkerCache | None = None
 
-    def sampler(
-        self, model: Model, noise: Noise, measures: Sequence[Measure], request: AnyRequest, batch: int | None = None
-    ) -> LocalSampler:
-        """For requests like this one; the model is checked. The workers of the last model are kept."""
-        cache = self._cache
-        if cache is None or cache.model is not model:
-            cache = self._cache = WorkerCache(model)
-        return LocalSampler(model, noise, measures, x=request.x, copies=request.most_copies, batch=batch, cache=cache)
-
-    def run(
-        self,
-        model: Model,
-        noise: Noise,
-        requests: Iterable[AnyRequest],
-        *,
-        measures: Sequence[Measure] = DEFAULT_MEASURES,
-        batch: int | None = None,
-        on_copies: OnDone = ignore,
-        in_order: bool = True,
-    ) -> Iterator[AnyRequest]:
+    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
         """As many requests at a time as take about ten seconds; the first few are few, since nothing is known yet."""
-        waiting = iter(requests)
-        first = next(waiting, None)
-        if first is None:
-            return
-        sampler = self.sampler(model, noise, measures, first, batch)
-        scheduler = Scheduler(
-            LocalExecutor(sampler, on_copies), JobSizer(first_copies(model), _SECONDS, cut=False), in_order=in_order
-        )
-        yield from scheduler.run(itertools.chain((first,), waiting))
+        sampler = self.sampler(work)
+        return LocalExecutor(sampler, on_copies), JobSizer(first_copies(work.model), _SECONDS, cut=False)
+
+    def sampler(self, work: Workload) -> LocalSampler:
+        """Its model is checked. The workers of the last model are kept."""
+        cache = self._cache
+        if cache is None or cache.model is not work.model:
+            cache = self._cache = WorkerCache(work.model)
+        return LocalSampler(work, cache=cache)
 
     def close(self) -> None:
         """Let the workers go."""

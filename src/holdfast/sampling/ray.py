@@ -3,7 +3,6 @@
 Spans are idempotent and counts add, so that Ray's own restarts and retries are all that lost workers need.
 """
 
-import itertools
 import logging
 import os
 import pickle
@@ -11,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,16 +20,15 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import ClusterError, HoldfastError, ModelError, how_to_install
-from holdfast.measures import DEFAULT_MEASURES, Measure
+from holdfast.measures import Measure
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, difference
 from holdfast.noise import Noise
-from holdfast.progress import OnDone, ignore
+from holdfast.progress import OnDone
 from holdfast.sampling.batch_size import default_batch
-from holdfast.sampling.engine import Engine
+from holdfast.sampling.engine import Engine, Workload
 from holdfast.sampling.local import LocalSampler
-from holdfast.sampling.requests import AnyRequest
-from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer
 from holdfast.sampling.span import Counts, NoiseSpan
 from holdfast.sampling.workers import noisy_rows
 from holdfast.validation import check_count
@@ -72,46 +70,25 @@ class RayCluster(Engine):
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
 
-    def run(
-        self,
-        model: Model,
-        noise: Noise,
-        requests: Iterable[AnyRequest],
-        *,
-        measures: Sequence[Measure] = DEFAULT_MEASURES,
-        batch: int | None = None,
-        on_copies: OnDone = ignore,
-        in_order: bool = True,
-    ) -> Iterator[AnyRequest]:
+    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
         """Small requests travel together; large ones are cut into spans. The actors are kept for the next call."""
-        waiting = iter(requests)
-        first = next(waiting, None)
-        if first is None:
-            return
         self._ray = import_ray()
-        rows = noisy_rows(noise, first.x, _PROBE, seed=0)
+        model = work.model
+        rows = noisy_rows(work.noise, work.x, _PROBE, seed=0)
         with model.session():
             answers = model.validate(rows.to(model.device)).cpu()
-        model.choose_compile(first.most_copies)
-        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + 2 * _PROBE)
-        setup = Setup(noise, tuple(measures), size, first.x, first.most_copies, rows, answers)
+        model.choose_compile(work.copies)
+        size = work.batch or default_batch(model.device, work.x.shape, model.flops, work.copies + 2 * _PROBE)
+        setup = Setup(work.noise, tuple(work.measures), size, work.x, work.copies, rows, answers)
         try:
             self._load(model)
-            stored = self._stored, self._ray.put(setup)
-            executor = RayExecutor(self, stored, on_copies)
+            executor = RayExecutor(self, (self._stored, self._ray.put(setup)), on_copies)
         except BaseException:
             self.close()
             raise
-        gpu = model.device.type == "cuda"
-        sizer = JobSizer(
-            copies=_GPU_BATCHES * size if gpu else 1,
-            least=_GPU_BATCHES * size if gpu else 1,
-            seconds=_JOB_S,
-            cut=True,
-            most_open=_OPEN_PER_WORKER * len(self._actors),
-        )
-        scheduler = Scheduler(executor, sizer, in_order=in_order)
-        yield from scheduler.run(itertools.chain((first,), waiting))
+        least = _GPU_BATCHES * size if model.device.type == "cuda" else 1
+        most_open = _OPEN_PER_WORKER * len(self._actors)
+        return executor, JobSizer(least, _JOB_S, cut=True, most_open=most_open, least=least)
 
     def close(self) -> None:
         """End the actors, and Ray as well if it was started here."""
@@ -245,7 +222,7 @@ class SamplingActor:
                 f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were changed in this "
                 f"session, or are there in another version; put changes into the files that workers load, and begin anew"
             )
-        return LocalSampler(model, setup.noise, setup.measures, x=setup.x, copies=setup.copies, batch=setup.batch)
+        return LocalSampler(Workload(model, setup.noise, setup.measures, setup.x, setup.copies, setup.batch))
 
 
 class RayExecutor(Executor):

@@ -17,6 +17,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.inputs import as_input
 from holdfast.noise import noise_fields, secret_seed
 from holdfast.sampling import DecideRequest
+from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
@@ -82,7 +83,8 @@ class Service:
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
         self._workers = WorkerCache(smoothed.model)
-        sampler = LocalSampler(smoothed.model, smoothed.noise, smoothed.measures, x=like, copies=1, cache=self._workers)
+        work = Workload(smoothed.model, smoothed.noise, smoothed.measures, like, copies=1)
+        sampler = LocalSampler(work, cache=self._workers)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
