@@ -228,7 +228,7 @@ def test_who_comes_second_to_a_new_folder_leaves_it_to_the_first(whole: Certifie
     out = tmp_path / "a"
 
     class Slow(SmoothedClassifier):
-        def stream(self, *args: object, **options: object) -> Iterator[hf.Certificate]:  # type: ignore[override]
+        def stream(self, *args: object, **options: object) -> Iterator[hf.Certificate]:
             execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
             yield from super().stream(*args, **options)  # type: ignore[arg-type]
 
