@@ -54,6 +54,9 @@ class Model(ABC):
     def refresh(self) -> None:  # noqa: B027
         """Take over the weights as they are now, where they are copies; called when sampling begins."""
 
+    def fix_structure(self) -> None:  # noqa: B027
+        """Answer as the replicas do, which were found to answer alike, whatever the original has been turned into since."""
+
     def session(self) -> AbstractContextManager[None]:
         """Forward passes happen within it: the place to lock and to set modes."""
         return nullcontext()

@@ -84,6 +84,11 @@ class TorchModel(Model):
         """All visible GPUs, if a GPU without a number was asked for."""
         return self._devices
 
+    def fix_structure(self) -> None:
+        """With the module's weights, as ever."""
+        if self._prototype is not None:
+            self._net = replica_of(self._prototype, share=True, own_classes=False) or self._net
+
     @contextmanager
     def session(self) -> Iterator[None]:
         """Evaluation mode for the module itself, which nobody else runs meanwhile."""

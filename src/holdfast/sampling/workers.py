@@ -75,6 +75,7 @@ class WorkerCache:
         self.lock = RLock()
         self._replicas: dict[tuple[bool, int], list[Model]] = {}
         self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
+        self._accepted = False
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
@@ -113,11 +114,14 @@ class WorkerCache:
                     size = smaller_batch(model, size, error)
                 else:
                     self._compared[x.shape, model.compiled, size] = found
+                    self._accepted = True
                     return found
 
     def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
         rows = noisy_rows(noise, x, _PROBE, seed=0)
+        if self._accepted:
+            self.model.fix_structure()
         try:
             with self.model.session():
                 return self.model.validate(rows.to(self.model.device)).cpu()
