@@ -26,7 +26,7 @@ from holdfast.errors import (
     RunError,
 )
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
-from holdfast.measures import Margin, Mass, Measure, PredictionScore
+from holdfast.measures import Mass, Measure
 from holdfast.noise import Gaussian, Noise, Uniform
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
@@ -93,7 +93,6 @@ __all__ = [
     "InvalidInput",
     "LabelCertificate",
     "Local",
-    "Margin",
     "Mass",
     "MeanBound",
     "Measure",
@@ -104,7 +103,6 @@ __all__ = [
     "Noise",
     "Normalize",
     "NotClaimed",
-    "PredictionScore",
     "ProbitModel",
     "Provenance",
     "RayCluster",
