@@ -1,5 +1,7 @@
 """Every class at once: one alpha, both sides, and leads that are at least the margin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,9 @@ from scipy.stats import binomtest
 
 import holdfast as hf
 from holdfast.certificates.classes import ClassCounts
-from holdfast.measures import DEFAULT_MEASURES
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian
-from holdfast.sampling.local import LocalSampler
-from holdfast.sampling.span import Counting, NoiseSpan
 from networks import Recorder, images, small_net
+from spans import CLASSES, sampler, span
 
 SIGMA = 0.5
 RADII = np.array([0.0, 0.2, 0.5, 1.0])
@@ -70,19 +69,12 @@ def test_the_lead_over_one_class_is_at_least_the_margin_over_the_best() -> None:
 
 def test_counts_do_not_depend_on_batches_and_spans_merge() -> None:
     x = torch.from_numpy(images(1)[0])
-
-    def span(start: int, stop: int) -> NoiseSpan:
-        return NoiseSpan(x, 4, 0, Counting.CLASSES, start, stop, 1)
-
     found = []
     for batch in (16, 300):
-        model = TorchModel(small_net(3))
-        sampler = LocalSampler(model, Gaussian(0.3), DEFAULT_MEASURES, x=x, copies=1_700, batch=batch)
-        whole, first, second = sampler.count([span(0, 1_700), span(0, 450), span(450, 1_700)])
+        spans = [replace(span(x, *ends, 1), counting=CLASSES) for ends in ((0, 1_700), (0, 450), (450, 1_700))]
+        whole, *parts = sampler(TorchModel(small_net(3)), batch=batch).count(spans)
         assert isinstance(whole, ClassCounts)
-        assert isinstance(first, ClassCounts)
-        assert isinstance(second, ClassCounts)
-        assert first + second == whole
+        assert parts[0] + parts[1] == whole  # type: ignore[operator]
         assert all(histogram.n == 1_700 for histogram in (*whole.scores, *whole.gaps))
         found.append(whole)
     assert found[0] == found[1]

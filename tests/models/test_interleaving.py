@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from holdfast.models.interleaving import answers_apart, answers_together
 from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import ModelError
 from holdfast.models import TorchModel
-from holdfast.models.interleaving import answers_apart, answers_together
 from holdfast.zoo.architecture import Architecture
 from networks import images, small_net
 

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-
-import holdfast as hf
-from holdfast.errors import InvalidArgument, ModelError
-from holdfast.models import Model, TorchModel
 from holdfast.models.compiler import options_for, quiet_compiler
 from holdfast.models.folded import FoldedConv2d
 from holdfast.models.precision import precision_named
 from holdfast.models.skeleton import fingerprint, skeleton_of
 from holdfast.models.working import Manner, WorkingCopy
+from holdfast.sampling.batching import default_batch, reused_batch
+from torch import Tensor, nn
+
+import holdfast as hf
+from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models import Model, TorchModel
 from holdfast.noise import Gaussian
 from holdfast.sampling import LocalEngine, Task
-from holdfast.sampling.batching import default_batch, reused_batch
 from networks import images, small_net
 
 CPU = torch.device("cpu")

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from holdfast.models.evaluation import evaluating
+from holdfast.models.precision import precision_named
+from holdfast.models.skeleton import fingerprint, skeleton_of
+from holdfast.models.working import Manner, WorkingCopy
 from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import ModelError
 from holdfast.models import TorchModel
-from holdfast.models.evaluation import evaluating
-from holdfast.models.precision import precision_named
-from holdfast.models.skeleton import fingerprint, skeleton_of
-from holdfast.models.working import Manner, WorkingCopy
 from networks import images, small_net
 
 CPU = torch.device("cpu")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from holdfast.models.spot_check import EXACT, ROUNDED, Leeway, Reference, SpotCheck, apart, spot_check, turned
+from holdfast.models.working import Manner
+from holdfast.sampling.worker import Refusal, Worker
 from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import ModelError
 from holdfast.models import TorchModel
-from holdfast.models.spot_check import EXACT, ROUNDED, Leeway, Reference, SpotCheck, apart, spot_check, turned
-from holdfast.models.working import Manner
-from holdfast.sampling.worker import Refusal, Worker
 from networks import images, small_net
 
 ROWS = torch.zeros(64, 1)

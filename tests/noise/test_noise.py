@@ -1,25 +1,22 @@
 """Counter-based noise: the numbers are the published generator's, normal, and a function of key, copy and place alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-import holdfast as hf
-from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.measures import DEFAULT_MEASURES
-from holdfast.models import TorchModel
+from holdfast.certificates import Selection
 from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.noise.drawing.philox import philox, standard_normals
 from holdfast.sampling.accumulate import Accumulator
-from holdfast.sampling.batches import CounterBatches
-from holdfast.sampling.local import LocalSampler
-from holdfast.sampling.span import Counting, NoiseSpan
-from networks import images, small_net
+from holdfast.sampling.batches import BlockBatches, CounterBatches
+from networks import images
+from spans import choosing, evidence_of_spans, sampler, selected, span
 
 SIGMA = 0.3
-NOISE = Gaussian(SIGMA)
 
 
 def words(*values: int) -> tuple[torch.Tensor, ...]:
@@ -77,76 +74,67 @@ def test_noisy_copies_are_inputs_plus_sigma_times_the_numbers() -> None:
     assert torch.allclose(out, inputs[slots] + SIGMA * standard_normals(keys[slots], copies, 10), atol=1e-6)
 
 
-def sampler(batch: int) -> LocalSampler:
-    model, x = TorchModel(small_net()), torch.from_numpy(images(1)[0])
-    return LocalSampler(model, NOISE, DEFAULT_MEASURES, x=x, copies=1_000, batch=batch, kind=CounterBatches)
-
-
-def span(k: int, start: int, stop: int, target: int | NoiseSpan, counting: Counting = Counting.EVIDENCE) -> NoiseSpan:
-    return NoiseSpan(torch.from_numpy(images(3)[k]), 5, 2 * k, counting, start, stop, target)
-
-
 @pytest.mark.parametrize("batch", [8, 96, 1_000])
-def test_counted_copies_do_not_depend_on_batches_workers_or_company(batch: int, two_threads: None) -> None:
-    spans = [span(0, 0, 700, 1), span(1, 250, 600, 2), span(2, 0, 55, 0)]
-    together = sampler(batch).count(spans)
-    torch.set_num_threads(1)
-    assert together == [sampler(64).count([each])[0] for each in spans]
+def test_counted_copies_do_not_depend_on_batches_or_workers(batch: int) -> None:
+    xs = [torch.from_numpy(image) for image in images(3)]
+    spans = [span(xs[0], 0, 700, 1, index=4), span(xs[1], 250, 600, 2, index=9), span(xs[2], 0, 55, 0, index=2)]
+    alone = [sampler(kind=CounterBatches).count([each])[0] for each in spans]
+    assert sampler(batch=batch, kind=CounterBatches).count(spans) == alone
+    for threads in (2, 3):
+        torch.set_num_threads(threads)
+        together = sampler(batch=batch, kind=CounterBatches).count(spans)
+        torch.set_num_threads(1)
+        assert together == alone
 
 
 def test_counted_copies_of_a_span_are_those_of_the_whole() -> None:
-    ours = sampler(50)
-    (whole,) = ours.count([span(0, 0, 900, 1)])
-    first, second = ours.count([span(0, 317, 900, 1), span(0, 0, 317, 1)])
-    assert isinstance(first, Evidence)
-    assert isinstance(second, Evidence)
+    x = torch.from_numpy(images(1)[0])
+    spans = (span(x, *ends, 1, index=3) for ends in ((0, 900), (0, 317), (317, 900)))
+    whole, first, second = evidence_of_spans(sampler(batch=50, kind=CounterBatches), *spans)
     assert first + second == whole
 
 
+@pytest.mark.parametrize("kind", [BlockBatches, CounterBatches])
 @pytest.mark.parametrize("batch", [8, 96, 1_000])
 @pytest.mark.parametrize("n0", [1, 40, 130])
-def test_one_pass_finds_what_selection_and_then_estimation_find(batch: int, n0: int) -> None:
-    ours = sampler(batch)
-    choosing = [span(k, 0, n0, 0, Counting.SELECTION) for k in range(3)]
+def test_one_pass_finds_what_selection_and_then_estimation_find(
+    batch: int, n0: int, kind: type[BlockBatches] | type[CounterBatches]
+) -> None:
+    fixed = [span(torch.from_numpy(image), 0, 300, index=index) for index, image in enumerate(images(3))]
+    chosen = [choosing(each, n0) for each in fixed]
+    following = [replace(each, target=first) for each, first in zip(fixed, chosen, strict=True)]
     counted = 0
 
     def count(copies: int) -> None:
         nonlocal counted
         counted += copies
 
-    found = ours.count([*choosing, *(span(k, 0, 300, choosing[k]) for k in range(3))], count)
+    found = sampler(batch=batch, kind=kind).count([*chosen, *following], count)
     assert counted == 3 * (n0 + 300)
-    chosen = [each for each in ours.count(choosing) if isinstance(each, Selection)]
-    expected = ours.count([span(k, 0, 300, each.predicted) for k, each in enumerate(chosen)])
-    assert found[3:] == expected
-    sums = [each.sums.tolist() for each in found[:3] if isinstance(each, Selection)]
-    assert sums == [each.sums.tolist() for each in chosen]
+    for each, first, selection, evidence in zip(fixed, chosen, found[:3], found[3:], strict=True):
+        expected = selected(sampler(batch=batch, kind=kind), first)
+        assert isinstance(selection, Selection)
+        assert selection.sums.tolist() == expected.sums.tolist()
+        aimed = replace(each, target=expected.predicted)
+        assert [evidence] == evidence_of_spans(sampler(batch=batch, kind=kind), aimed)
+    torch.set_num_threads(2)  # two workers choose first, and then count
+    in_two = sampler(batch=batch, kind=kind).count([*chosen, *following])
+    torch.set_num_threads(1)
+    assert in_two[3:] == found[3:]
 
 
 def test_the_leading_class_is_the_first_of_equals() -> None:
-    choosing = [span(k, 0, 2, 0, Counting.SELECTION) for k in range(2)]
-    spans = [*choosing, *(span(k, 0, 1, choosing[k]) for k in range(2))]
-    counts = Accumulator(spans, DEFAULT_MEASURES, torch.device("cpu"))
-    rows = [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.0, 0.25, 0.75], [0.5, 0.25, 0.25], [0.5, 0.25, 0.25]]
-    counts.add(torch.tensor([*rows, rows[4]]), torch.tensor([0, 0, 1, 1, 2, 3]))
-    first, second, of_first, of_second = counts.results("a model", NOISE)
-    assert isinstance(first, Selection)
-    assert isinstance(second, Selection)
-    assert (first.predicted, second.predicted) == (0, 2)
-    assert isinstance(of_first, Evidence)
-    assert isinstance(of_second, Evidence)
-    assert (of_first.votes, of_second.votes) == (1, 0)
-    assert of_first["score"] == hf.ScoreSamples([0.5], noise=NOISE).histogram()
-    assert of_second["score"] == hf.ScoreSamples([0.25], noise=NOISE).histogram()
+    rows = torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    spans = [choosing(span(torch.zeros(1), 0, 1), 2), choosing(span(torch.zeros(1), 0, 1), 1)]
+    accumulator = Accumulator(spans, (), torch.device("cpu"))
+    accumulator.add(rows, torch.tensor([0, 0, 1]), 3)
+    assert [each.predicted for each in accumulator.results("net", Gaussian(SIGMA))] == [0, 2]  # type: ignore[union-attr]
 
 
 def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
-    batches = CounterBatches([NoiseSpan(x, 1, 0, Counting.EVIDENCE, 0, 6)], NOISE, 8, x[None])
-    (batch,) = batches.of_worker(0, 1, torch.device("cpu"))
+    batches = CounterBatches([span(x, 0, 6, seed=1)], Gaussian(SIGMA), 6, x[None][:0])
+    batch = next(batches.of_worker(0, 1, torch.device("cpu")))
     key = torch.tensor([key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)
-    assert torch.allclose(batch.copies[:6], x + NOISE.multiplier * numbers, atol=1e-6)
-    assert batch.copies.is_contiguous(memory_format=torch.channels_last)
-    assert (batch.count, batch.last, batch.slots.tolist()) == (6, True, [0] * 6 + [1] * 2)
-    assert torch.equal(batch.copies[7], x), "the probe's row comes last"
+    assert torch.allclose(batch.copies, x + Gaussian(SIGMA).multiplier * numbers, atol=1e-6)

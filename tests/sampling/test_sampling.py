@@ -13,30 +13,26 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import SCORE_UNIT, Evidence, Selection
-from holdfast.measures import DEFAULT_MEASURES, Margin, PredictionScore
+from holdfast.measures import Margin, PredictionScore
 from holdfast.models import CallableModel, TorchModel
 from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.blocks import BlockKey, standard_block
 from holdfast.sampling import CertifyRequest, Local
 from holdfast.sampling.batches import BlockBatches, CounterBatches, NoisyBatches
-from holdfast.sampling.local import LocalSampler, first_copies
+from holdfast.sampling.local import first_copies
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from networks import images, small_net
+from spans import sampler
 
 SIGMA = 0.3
 NOISE = Gaussian(SIGMA)
 X = torch.from_numpy(images(1)[0])
 
 
-def sampler(net: nn.Module | None = None, batch: int = 64) -> LocalSampler:
-    model = TorchModel(small_net() if net is None else net)
-    return LocalSampler(model, NOISE, DEFAULT_MEASURES, x=X, copies=2_000, batch=batch)
-
-
 def span(
-    stop: int, *, start: int = 0, counting: Counting = Counting.EVIDENCE, target: int | NoiseSpan = 1, seed: int = 9
+    stop: int, *, start: int = 0, counting: Counting = Counting.EVIDENCE, target: int | NoiseSpan = 1
 ) -> NoiseSpan:
-    return NoiseSpan(X, seed, 3, counting, start, stop, target)
+    return NoiseSpan(X, 9, 3, counting, start, stop, target)
 
 
 def plain(counts: Counts) -> object:
@@ -99,7 +95,9 @@ def test_spans_merge_to_the_whole_wherever_they_are_cut(counting: Counting) -> N
 
 def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
     net, n = small_net(), 1_500
-    evidence, classes = sampler(net, batch=100).count([span(n, target=2), span(n, target=2, counting=Counting.CLASSES)])
+    evidence, classes = sampler(TorchModel(net), batch=100).count(
+        [span(n, target=2), span(n, target=2, counting=Counting.CLASSES)]
+    )
     assert isinstance(evidence, Evidence)
     assert isinstance(classes, ClassCounts)
     blocks = [standard_block(NOISE, BlockKey(9, 3, Stage.ESTIMATION, k), X.shape) for k in range(2)]
@@ -120,7 +118,7 @@ def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
 
 def test_the_class_is_the_one_with_the_largest_average_score_over_the_selection_copies() -> None:
     net = small_net()
-    (selection,) = sampler(net, batch=50).count([span(300, counting=Counting.SELECTION)])
+    (selection,) = sampler(TorchModel(net), batch=50).count([span(300, counting=Counting.SELECTION)])
     assert isinstance(selection, Selection)
     block = standard_block(NOISE, BlockKey(9, 3, Stage.SELECTION, 0), X.shape)[:300]
     with torch.inference_mode():
@@ -160,7 +158,7 @@ def test_selection_and_estimation_never_share_noise(kind: type[NoisyBatches]) ->
 
     def numbers(counting: Counting) -> Tensor:
         batches = kind([NoiseSpan(zero, 1, 0, counting, 0, 1_000)], NOISE, 128, zero[None])
-        return torch.cat([batch.copies[: batch.count].clone() for batch in batches.of_worker(0, 1, zero.device)])
+        return torch.cat([batch.copies[batch.slots == 0].clone() for batch in batches.of_worker(0, 1, zero.device)])
 
     chosen, counted = numbers(Counting.SELECTION), numbers(Counting.EVIDENCE)
     assert chosen.shape == counted.shape == (1_000, 3)
@@ -235,11 +233,11 @@ def test_every_forward_pass_has_the_same_number_of_rows() -> None:
     # The module itself is asked about a few rows, and its replica about the same in a batch of the size in use.
     assert Watched.rows[0] == 8
     assert set(Watched.rows[1:]) == {96}
-    # Batches span inputs and stages.
-    assert len(Watched.rows) == 2 + -(-3 * 1_050 // 96)
+    # Batches span inputs and stages; what is asked first and last has room in them.
+    assert len(Watched.rows) == 2 + -(-(8 + 3 * 1_050 + 8) // 96)
     Watched.rows.clear()
     smoothed.certify(X, n=96 * 3 - 100, seed=1)
-    assert Watched.rows == [96] * 4, "what was checked is not checked again, and the probe's rows have room"
+    assert Watched.rows == [96] * 4, "what was checked is not checked again"
 
 
 def test_there_are_as_many_workers_as_torch_has_threads_at_the_time() -> None:

@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 import holdfast as hf
-from holdfast.certificates.evidence import Selection
+from holdfast.certificates import Selection
 from holdfast.cli.app import run as holdfast
 from holdfast.errors import ModelError
 from holdfast.measures import DEFAULT_MEASURES
-from holdfast.noise import Gaussian
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.store import Entry, write_part
 from holdfast.sampling.accumulate import Accumulator
@@ -124,27 +123,27 @@ def test_weights_are_read_once_for_many_decisions(
 
 
 def counted(rows: torch.Tensor, counting: Counting) -> Counts:
-    """What is counted of rows of probabilities."""
-    span = NoiseSpan(torch.zeros(1), 0, 0, counting, 0, len(rows))
-    counts = Accumulator([span], DEFAULT_MEASURES, torch.device("cpu"))
-    counts.add(rows, torch.zeros(len(rows), dtype=torch.int64))
-    return counts.results("net", Gaussian(SIGMA))[0]
+    some = NoiseSpan(torch.zeros(1), 0, 0, counting, 0, len(rows))
+    accumulator = Accumulator([some], DEFAULT_MEASURES, torch.device("cpu"))
+    accumulator.add(rows, torch.zeros(len(rows), dtype=torch.int64), len(rows))
+    return accumulator.results("net", hf.Gaussian(1.0))[0]
 
 
-@pytest.mark.parametrize("counting", Counting)
+@pytest.mark.parametrize("counting", [Counting.SELECTION, Counting.EVIDENCE])
 def test_many_small_negative_probabilities_do_not_hide_that_two_classes_exceed_one(counting: Counting) -> None:
     row = torch.full((1, 100), -0.0009)
     row[0, 0], row[0, 1] = 0.5441, 0.5441
     assert float(row.sum()) == pytest.approx(1.0, abs=1e-4)
-    for bad in (row, torch.tensor([[1.0, float("nan")]]), torch.tensor([[1.0, float("-inf")]])):
+    with pytest.raises(ModelError, match="not probabilities"):
+        counted(row, counting)
+    for bad in (float("nan"), float("-inf")):
         with pytest.raises(ModelError, match="not probabilities"):
-            counted(bad, counting)
+            counted(torch.tensor([[1.0, bad]]), counting)
 
 
 def test_a_class_is_chosen_by_sums_without_negative_probabilities() -> None:
-    off = 1e-5
-    rows = torch.tensor([[0.5, 0.5, -off], [0.5, 0.5 - off, off]])
-    selection = counted(rows, Counting.SELECTION)
+    tiny = 1e-6
+    selection = counted(torch.tensor([[0.5 + tiny, 0.5, -tiny], [0.5 - tiny, 0.5, tiny]]), Counting.SELECTION)
     assert isinstance(selection, Selection)
     assert (selection.sums >= 0).all()
     assert selection.sums[2] > 0

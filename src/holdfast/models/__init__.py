@@ -1,5 +1,6 @@
 """Models: what can be certified."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,9 @@ from torch import nn
 from holdfast.errors import InvalidArgument
 from holdfast.models.callable import CallableModel
 from holdfast.models.model import Model
-from holdfast.models.probit import ProbitModel
 from holdfast.models.torch import TorchModel, resolve_device
 
-__all__ = ["CallableModel", "Model", "ProbitModel", "TorchModel", "as_model", "resolve_device"]
+__all__ = ["CallableModel", "Model", "TorchModel", "as_model", "resolve_device"]
 
 
 def as_model(
@@ -24,6 +24,8 @@ def as_model(
     compiled: bool | None,
 ) -> Model:
     """A model as it is; a module, or any other function of a batch, as one."""
+    if compiled is not None and not isinstance(compiled, bool):
+        raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compiled!r}")
     if isinstance(given, nn.Module):
         return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
     if device not in (None, "cpu", "auto") or precision != "float32" or compiled:
@@ -32,7 +34,7 @@ def as_model(
         )
     if isinstance(given, Model):
         return given
-    if callable(given):
+    if builtins.callable(given):  # the name alone is that of a module here
         return CallableModel(given, outputs=outputs)
     raise InvalidArgument(
         f"expected a torch.nn.Module that maps a batch to class scores, a Model, or a function of batches, got {type(given).__name__}"

@@ -18,8 +18,8 @@ from holdfast.models.outputs import as_probabilities, check_outputs, output_erro
 class CallableModel(Model):
     """Wraps a function that maps a batch (n, ...) to class scores (n, classes), on the CPU.
 
-    A method of an object that pickle can copy, such as ``forest.predict_proba``, is copied for each worker, and has a
-    fingerprint. Any other function is run by one worker, and has none.
+    A method of an object that pickle can copy, such as ``forest.predict_proba``, is copied: workers run copies of it as it was
+    here, and it has a fingerprint. Any other function is run by one worker, and has none.
 
     Parameters:
         function: takes a float32 batch and returns class scores, as an array or a tensor.
@@ -36,7 +36,7 @@ class CallableModel(Model):
             raise InvalidArgument(f"expected a function from a batch to class scores, got {type(function).__name__}")
         if arrays not in ("numpy", "torch"):
             raise InvalidArgument(f'arrays must be "numpy" or "torch", got {arrays!r}')
-        self._function = function
+        self._function, self._packed = function, _pack(function)
         self._outputs, self._arrays = outputs, arrays
         self._logits = check_outputs(outputs)
         owner = type(function.__self__).__name__ + "." if isinstance(function, MethodType) else ""
@@ -58,7 +58,7 @@ class CallableModel(Model):
         with torch.inference_mode():
             try:
                 answer = self._function(batch.numpy() if self._arrays == "numpy" else batch)
-                return answer if isinstance(answer, Tensor) else torch.from_numpy(np.asarray(answer))
+                return answer if isinstance(answer, Tensor) else torch.from_numpy(np.array(answer, order="C"))
             except Exception as error:  # the function is foreign code
                 reason = " ".join(str(error).split())
                 hint = ' (a function of torch tensors needs arrays="torch")' if self._arrays == "numpy" else ""
@@ -68,20 +68,22 @@ class CallableModel(Model):
 
     def replicate(self, device: torch.device) -> "CallableModel | None":
         """With a copy of the object that the function is a method of."""
-        packed = self._packed()
-        if packed is None or device != self.device:
+        if self._packed is None or device != self.device:
             return None
-        return CallableModel(pickle.loads(packed), outputs=self._outputs, arrays=self._arrays)
+        return CallableModel(pickle.loads(self._packed), outputs=self._outputs, arrays=self._arrays)
 
     def fingerprint(self) -> str | None:
         """Of the object that the function is a method of."""
-        packed = self._packed()
-        return None if packed is None else hashlib.sha256(packed).hexdigest()
+        return None if self._packed is None else hashlib.sha256(self._packed).hexdigest()
 
-    def _packed(self) -> bytes | None:
-        if not isinstance(self._function, MethodType) or isinstance(self._function.__self__, type):
-            return None
-        try:
-            return pickle.dumps(self._function, protocol=5)
-        except Exception:  # foreign objects: whatever stops them from being copied
-            return None
+
+def _pack(function: Callable[[Any], Any]) -> bytes | None:
+    """A method with its object, if it can be copied."""
+    if not isinstance(function, MethodType) or isinstance(function.__self__, type):
+        return None
+    try:
+        packed = pickle.dumps(function, protocol=5)
+        pickle.loads(packed)
+    except Exception:  # foreign objects: whatever stops them from being copied
+        return None
+    return packed

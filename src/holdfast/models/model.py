@@ -1,6 +1,7 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -83,6 +84,6 @@ class Model(ABC):
         """Changes whenever weights are written to, as far as that can be told."""
         return None
 
-    def moved(self, device: torch.device) -> "Model":  # noqa: ARG002
-        """The same model on a device of another machine, once it was sent there; this one, if it has no choice."""
-        return self
+    def builder(self) -> Callable[[torch.device], "Model"]:
+        """Makes the same model on a device of another process; what cloudpickle can send there."""
+        return lambda _: self

@@ -39,9 +39,9 @@ def default_batch(device: torch.device, shape: torch.Size, flops: float, copies:
     return -(-copies // (batches * _MULTIPLE)) * _MULTIPLE
 
 
-def reused_batch(size: int, compiled: int | None) -> int:
+def reused_batch(size: int, compiled: int) -> int:
     """The size that a network was compiled for already, if it is not far from the one that fits best.
 
     Filling up a last batch takes a moment, compiling for another size up to a minute.
     """
-    return compiled if compiled is not None and size <= 2 * compiled and compiled <= 2 * size else size
+    return compiled if size <= 2 * compiled and compiled <= 2 * size else size

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from threading import RLock
 
 import numpy as np
 import torch
@@ -23,27 +23,19 @@ _STRANGERS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """A few noisy rows and what the workers say of them: asked again in every worker's last batch."""
-
-    rows: Tensor
-    answers: Tensor
-    tolerance: Tolerance
-
-    def check(self, model: Model, answers: Tensor) -> None:
-        """Refuse a model that now answers otherwise."""
-        fault = difference(answers, self.answers, self.tolerance)
-        if fault:
-            raise _dependent(model, fault)
-
-
-@dataclass(frozen=True, eq=False)
 class Workers:
-    """Who runs batches of one size. Several of them may be one model, if it has no Python state."""
+    """Who runs batches of one size. Several of them may be one model, if it has no Python state.
+
+    Attributes:
+        probe: a few noisy rows that each is asked first and last, among others.
+        tolerance: how far its answers may be apart.
+        weights: the version they were compared at.
+    """
 
     models: Sequence[Model]
     batch: int
-    probe: Probe
+    probe: Tensor
+    tolerance: Tolerance
     weights: object
 
     @property
@@ -54,61 +46,76 @@ class Workers:
 
 
 class WorkerCache:
-    """Workers of each model, for each shape of input and batch size; compared again when weights have changed."""
+    """The workers of one model, for each shape of input and batch size; compared again when weights have changed.
 
-    def __init__(self) -> None:
-        self._replicas: WeakKeyDictionary[Model, dict[tuple[bool, int], list[Model]]] = WeakKeyDictionary()
-        self._compared: WeakKeyDictionary[Model, dict[tuple[torch.Size, bool, int], Workers]] = WeakKeyDictionary()
+    A replica is run by one thread at a time: whoever uses the workers holds ``lock``.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.lock = RLock()
+        self._replicas: dict[tuple[bool, int], list[Model]] = {}
+        self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
-    def get(
-        self, model: Model, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]
-    ) -> Workers:
+    def close(self) -> None:
+        """End the threads, and wait for them; others are started when they are needed again."""
+        with self.lock:
+            pool: ThreadPoolExecutor | None = vars(self).pop("pool", None)
+            if pool is not None:
+                pool.shutdown()
+
+    def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
 
         At most three forward passes: the model itself on a few rows; what runs in its place on these rows among others, in
         a batch of the size in use; and, where that rounds or was compiled, once more among still others.
         """
-        known = self._compared.setdefault(model, {})
-        reference = None if known else self._reference(model, noise, x)
-        model.choose_compile(copies)
-        compiled_for = [size for shape, compiled, size in known if compiled and shape == x.shape]
-        best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
-        size = batch or (reused_batch(best, compiled_for[-1] if compiled_for else None) if model.compiled else best)
-        while True:
-            found = known.get((x.shape, model.compiled, size))
-            if found is not None and found.weights == model.weights_version and _as_many(model, found):
-                for each in dict.fromkeys(found.models):
-                    each.refresh()
-                return found
-            try:
-                if reference is None:
-                    reference = self._reference(model, noise, x)
-                found = self._compare(model, noise, x, size, kind, reference)
-            except torch.OutOfMemoryError as error:
-                size = smaller_batch(model, size, error)
-            else:
-                known[x.shape, model.compiled, size] = found
-                return found
+        with self.lock:
+            model = self.model
+            sizes = [size for shape, _, size in self._compared if shape == x.shape]
+            reference = None if sizes else self._reference(noise, x)
+            model.choose_compile(copies)
+            best = default_batch(model.device, x.shape, model.flops, copies + 2 * _PROBE)
+            compiled = [size for shape, compiled, size in self._compared if compiled and shape == x.shape]
+            size = batch or (reused_batch(best, compiled[-1]) if model.compiled and compiled else best)
+            while True:
+                found = self._compared.get((x.shape, model.compiled, size))
+                if found is not None and found.weights == model.weights_version and _as_many(model, found):
+                    for each in dict.fromkeys(found.models):
+                        each.refresh()
+                    return found
+                reference = self._reference(noise, x) if reference is None else reference
+                try:
+                    found = self._compare(noise, x, size, kind, reference)
+                except torch.OutOfMemoryError as error:
+                    size = smaller_batch(model, size, error)
+                else:
+                    self._compared[x.shape, model.compiled, size] = found
+                    return found
 
-    def _reference(self, model: Model, noise: Noise, x: Tensor) -> Tensor:
+    def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
-        with model.session():
-            return model.validate(noisy_rows(noise, x, _PROBE, seed=0).to(model.device)).cpu()
+        rows = noisy_rows(noise, x, _PROBE, seed=0)
+        try:
+            with self.model.session():
+                return self.model.validate(rows.to(self.model.device)).cpu()
+        except torch.OutOfMemoryError as error:
+            raise _no_room(self.model, _PROBE) from error
 
-    def _compare(
-        self, model: Model, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor
-    ) -> Workers:
-        shown = min(_PROBE, size // 2)
+    def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
+        """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
+        model = self.model
+        shown = min(_PROBE, size // 4)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
-        strangers = noisy_rows(noise, x, _STRANGERS, seed=1)
+        strangers, one_other = noisy_rows(noise, x, _STRANGERS, seed=1), noisy_rows(noise, x, 1, seed=2)
         weights = model.weights_version
         while True:
-            models = self._models(model)
+            models = self._models()
             first = models[0]
             plain = not model.rounded and not first.compiled
             near = SAME_ROUNDED if model.rounded else SAME
@@ -117,7 +124,9 @@ class WorkerCache:
                 found = _ask(first, rows, strangers, size, kind)
                 fault = difference(found, reference[:shown], far)
                 if not fault and not plain:
-                    fault = difference(_ask(first, rows, strangers.flip(0), size, kind), found, near)
+                    # Among copies of one other row, as unlike the first company as can be. The same kernels round rows
+                    # in the same places alike, so that what others do is not lost in a low precision's rounding.
+                    fault = difference(_ask(first, rows, one_other, size, kind), found, SAME)
             except ModelError as error:
                 fault, plainer = str(error), first.fallback(str(error))
                 if plainer is None:
@@ -127,8 +136,8 @@ class WorkerCache:
             if not fault:
                 break
             if plainer is None:
-                raise _dependent(model, fault)
-            self._replicas[model] = {}
+                raise dependent_rows(model, fault)
+            self._replicas = {}
         if weights != model.weights_version:
             raise written_to(model, "while it runs")
         for other in {each.device: each for each in models if each.device != first.device}.values():
@@ -141,12 +150,12 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        return Workers(models, size, Probe(rows, found, near), weights)
+        return Workers(models, size, rows, near, weights)
 
-    def _models(self, model: Model) -> list[Model]:
+    def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
+        model, known = self.model, self._replicas
         wanted = _wanted(model)
-        known = self._replicas.setdefault(model, {})
         key = (model.compiled, wanted)
         if key not in known:
             first = model.replicate(model.device)
@@ -192,13 +201,17 @@ def _ask(model: Model, rows: Tensor, strangers: Tensor, size: int, kind: type[No
 def smaller_batch(model: Model, size: int, error: Exception) -> int:
     """Half the size, for a device that ran out of memory."""
     if size <= SMALLEST_BATCH:
-        raise ModelError(
-            f"the model {model.name} runs out of memory on {model.device} even with {size} "
-            f"copies at a time; free memory there, or use another device"
-        ) from error
+        raise _no_room(model, size) from error
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
     return max(SMALLEST_BATCH, size // 2)
+
+
+def _no_room(model: Model, size: int) -> ModelError:
+    return ModelError(
+        f"the model {model.name} runs out of memory on {model.device} even with {size} "
+        f"copies at a time; free memory there, or use another device"
+    )
 
 
 def written_to(model: Model, when: str) -> ModelError:
@@ -210,7 +223,8 @@ def written_to(model: Model, when: str) -> ModelError:
     )
 
 
-def _dependent(model: Model, fault: str) -> ModelError:
+def dependent_rows(model: Model, fault: str) -> ModelError:
+    """The error for rows that are not answered one by one, or not always alike."""
     return ModelError(
         f"the model {model.name} cannot be certified: the answer to one row changes with the other rows of the batch, or "
         f"from call to call ({fault}), so noisy copies would not be independent samples; give batch normalisation running "
