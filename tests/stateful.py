@@ -89,6 +89,18 @@ PLACES: dict[str, tuple[Callable[[Any, Tensor], object], Callable[[Any], Tensor]
 }
 
 
+class OtherWhenCopied(Clean):
+    """Its copies answer otherwise, so that it is run itself."""
+
+    sign = 1.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "sign": -self.sign}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.sign * super().forward(x)
+
+
 def keeping(place: str, **more: Callable[[Keeping], Any]) -> nn.Module:
     """With further attributes, or a hook, that are made of the module."""
     net = Keeping(place)
@@ -107,6 +119,8 @@ def remember(_: nn.Module, __: object, hidden: Tensor) -> None:
 HOOKS = ("the hook's", "a global")
 REPLICATED: dict[str, Callable[[], nn.Module]] = {
     **{place: partial(keeping, place) for place in PLACES if place not in HOOKS},
+    "nothing": Clean,
+    "another copy": OtherWhenCopied,
     "one line": partial(OnOneLine, ""),
     "a method as a hook": lambda: keeping("the hook's", hook=lambda net: net.remember),
     "a forward of its own": lambda: keeping("itself", forward=lambda net: partial(Clean.forward, net)),

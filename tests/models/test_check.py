@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import ModelError
-from holdfast.models.check import OTHER_KERNELS, SAME, Tolerance, difference
+from holdfast.models.check import SAME, Tolerance, difference
 from networks import images, small_net
 
 X = images(1)[0]
@@ -38,24 +38,20 @@ class Changed(nn.Module):
         return CHANGES[self.change](self, self.net(x).float(), x)
 
 
-def drift(net: Changed, scores: Tensor, _: Tensor) -> Tensor:
-    net.mean = 0.9995 * net.mean + 0.0005 * scores.mean(0)
-    return scores - net.mean
-
-
-def drift_in_a_buffer(net: Changed, scores: Tensor, _: Tensor) -> Tensor:
-    net.buffer = 0.9995 * net.buffer + 0.0005 * scores.mean(0)
-    return scores - net.buffer
+def drift(net: Changed, scores: Tensor, place: str) -> Tensor:
+    mean: Tensor = 0.9995 * getattr(net, place) + 0.0005 * scores.mean(0)
+    setattr(net, place, mean)
+    return scores - mean
 
 
 CHANGES: dict[str, Callable[[Changed, Tensor, Tensor], Tensor]] = {
     "mixes from 32 rows on": lambda _, scores, __: scores + 0.3 * scores.mean(0) if len(scores) >= 32 else scores,
     "mixes by less than bfloat16 rounds": lambda _, scores, __: scores + 0.01 * scores.mean(0),
-    "first row": lambda _, scores, x: scores + 0.02 * scores.std(0) * (x[:1, 0, 0, 0] - 0.5).sign(),
+    "first row": lambda _, scores, x: scores + 0.2 * scores.std(0) * x[0, 0, 0, 0],
     "counts calls": lambda net, scores, _: scores * (1 + 0.001 * net.calls),
     "turns late": lambda net, scores, _: scores if net.calls < 20 else scores.flip(1),
-    "drifts": drift,
-    "drifts in a buffer": drift_in_a_buffer,
+    "drifts": lambda net, scores, _: drift(net, scores, "mean"),
+    "drifts in a buffer": lambda net, scores, _: drift(net, scores, "buffer"),
     "nothing": lambda _, scores, __: scores,
     "records": lambda net, scores, _: scores + 0 * net.buffer.copy_(scores.amax(0)),
 }
@@ -94,7 +90,7 @@ MIXING: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("kind", MIXING)
 def test_rows_that_depend_on_their_company_or_on_the_number_of_calls_are_refused(kind: str, precision: str) -> None:
     with pytest.raises(ModelError, match=DEPENDENT):
-        hf.SmoothedClassifier(MIXING[kind](), 0.3, precision=precision).certify(X, n=3_000)
+        hf.SmoothedClassifier(MIXING[kind](), 0.3, precision=precision).certify(X, n=3_000, seed=1)
 
 
 def test_a_network_that_mixes_rows_only_in_large_batches_is_certified_in_small_ones() -> None:
@@ -111,11 +107,11 @@ def test_a_network_that_mixes_rows_only_in_large_batches_is_certified_in_small_o
 @PRECISIONS
 def test_every_worker_is_checked_after_its_last_batch_and_over_several_calls(precision: str) -> None:
     with pytest.raises(ModelError, match=DEPENDENT):
-        hf.SmoothedClassifier(Changed("turns late"), 0.3, precision=precision).certify(X, n=5_000)
+        hf.SmoothedClassifier(Changed("turns late"), 0.3, precision=precision).certify(X, n=5_000, seed=1)
     smoothed = hf.SmoothedClassifier(Changed("turns late"), 0.3)
-    smoothed.certify(X, n=500)
+    smoothed.certify(X, n=500, seed=1)
     with pytest.raises(ModelError, match=DEPENDENT):
-        smoothed.certify_many(np.repeat(X[None], 40, axis=0), n=500)
+        smoothed.certify_many(np.repeat(X[None], 40, axis=0), n=500, seed=1)
 
 
 @PRECISIONS
@@ -143,7 +139,7 @@ class Sums(nn.Module):
 
 def test_rows_that_sum_to_more_than_one_make_nobody_a_winner() -> None:
     smoothed = hf.SmoothedClassifier(Sums(), 1.0, outputs="probabilities", batch=4_096)
-    found = smoothed.certify_many(np.zeros((60, 1), np.float32), n=20_000, n0=1, alpha=0.05, claims=("score", "margin"))
+    found = smoothed.certify_many(np.zeros((60, 1), np.float32), n=20_000, n0=1, alpha=0.05, seed=1)
     second = [cert for cert in found if cert.predicted == 0]
     assert 10 <= len(second) <= 50
     assert all(cert.abstained for cert in second)
@@ -201,13 +197,10 @@ def test_answers_are_compared_with_their_own_size_whatever_the_number_of_classes
     assert difference(reference, constant, SAME)
 
 
-def test_small_scores_beside_masked_or_sure_ones_are_not_lost() -> None:
-    scores, other = torch.randn(2, 64, 10, generator=torch.Generator().manual_seed(0)).double()
-    scores[:, 0] = other[:, 0] = -1e9
-    near = [difference((scores + off * other).softmax(1), scores.softmax(1), OTHER_KERNELS) for off in (1e-4, 1e-2)]
-    assert not near[0]
-    assert near[1]
-    sure, unsure = 25 * scores, 25 * scores
-    sure[5], unsure[5] = 0.25 * other[5], 7.5 * other[5].flip(0)
-    fault = difference(unsure.softmax(1), sure.softmax(1), Tolerance(1.0, 10.0, 1.0))
+def test_one_unsure_row_among_sure_ones_is_not_lost_in_the_average() -> None:
+    sure = 25 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
+    sure[5] /= 100
+    other = sure.clone()
+    other[5] = -30 * sure[5]
+    fault = difference(other.softmax(1), sure.softmax(1), Tolerance(1.0, 10.0, 1.0))
     assert "probabilities of one row are off by" in fault

@@ -45,15 +45,11 @@ class ReadsItsWeights(nn.Module):
             return self.head(x.flatten(1)) + nn.functional.normalize(x.flatten(1)) @ self.head.weight.T  # type: ignore[no-any-return]
 
 
-def usual() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Flatten(), nn.Linear(80, 4))
-
-
 @pytest.mark.parametrize("bias", [0.0, 300.0])
-@pytest.mark.parametrize("make", [usual, ReadsItsWeights])
-def test_casting_weights_once_gives_the_numbers_of_autocast(make: Callable[[], nn.Module], bias: float) -> None:
+@pytest.mark.parametrize("usual", [True, False])
+def test_casting_weights_once_gives_the_numbers_of_autocast(usual: bool, bias: float) -> None:
     torch.manual_seed(0)
-    net = make()
+    net = nn.Sequential(nn.BatchNorm2d(1), small_net()) if usual else ReadsItsWeights()
     nn.init.constant_(list(net.parameters())[-1], bias)  # far from zero, scores are off by much
 
     def evidence() -> object:
@@ -143,25 +139,24 @@ def test_two_compiled_passes_before_the_first_batch_and_one_compilation_whatever
     monkeypatch: pytest.MonkeyPatch, real: bool
 ) -> None:
     graphs = stand_in(monkeypatch, lambda scores, _: scores, real=real)
-    smoothed = hf.SmoothedClassifier(small_net(), 0.3, compile=True)
+    net = small_net()
+    smoothed = hf.SmoothedClassifier(net, 0.3, compile=True)
     smoothed.certify(X, n=372, n0=12, batch=48)
     assert graphs == [[48] * (2 + 9)]  # 384 copies, and the check once more
     for n in (300, 900):
         assert smoothed.certify(X, n=n).provenance.compiled
-    assert len(graphs) == 1
-    assert set(graphs[0]) == {48}
-
-
-def _fail(*_: object) -> Tensor:
-    raise RuntimeError("no compiler here")
+    assert [set(calls) for calls in graphs] == [{48}]
+    asked = len(graphs[0])
+    net.load_state_dict(small_net(seed=5).state_dict())
+    smoothed.certify(X, n=372, n0=12)
+    assert graphs[0][asked:] == [48] * (2 + 9)  # compared again
 
 
 FAULTS: dict[str, tuple[Fault, str]] = {
-    "failing": (_fail, "no compiler here"),
+    "failing": (lambda scores, _: scores @ scores, "cannot be multiplied"),
     "other classes": (lambda scores, _: scores.flip(1), "off by"),
     "less sure": (lambda scores, _: 0.6 * scores, "off by"),
     "one row": (lambda scores, _: torch.cat((scores[:-1], scores[-1:].flip(1))), "off by"),
-    "the last rows": (lambda scores, _: torch.cat((scores[:60], scores[60:].flip(1))), "off by"),
     "a constant": (lambda scores, _: scores.mean(0, keepdim=True).expand_as(scores), "off by"),
     "from the second call": (lambda scores, calls: scores if calls == 1 else scores.flip(1), "off by"),
 }
@@ -194,19 +189,6 @@ def test_what_was_compiled_and_turns_wrong_later_gives_no_certificate(monkeypatc
         hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=2_000)
 
 
-def test_a_constant_answer_tells_nothing_and_is_compared_again_with_other_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: lambda batch: forward(-batch))
-    last = nn.Linear(36, 3)
-    nn.init.zeros_(last.weight)
-    smoothed = hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), last), 0.3, compile=True)
-    assert smoothed.certify(X, n=200).provenance.compiled
-    nn.init.normal_(last.weight)
-    with pytest.warns(RuntimeWarning, match=r"runs uncompiled.*off by"):
-        smoothed.certify(X, n=200)
-
-
 def test_work_per_input_alone_decides_whether_to_compile() -> None:
     model = TorchModel(small_net())
     model.validate(torch.rand(4, 1, 6, 6))
@@ -235,12 +217,11 @@ def test_kernels_that_are_known_to_be_wrong_are_never_tried(monkeypatch: pytest.
     assert options_for(folded, low) == {}  # not on a GPU
     for selective in (True, False):
         monkeypatch.setattr("torch._inductor.list_options", lambda selective=selective: [known] if selective else [])
-        options = {}
+        options: dict[Any, Any] = {}
         for width in (64, 2_048):
             monkeypatch.setattr("holdfast.models.fast.compile._widest", lambda _, width=width: width)
+            options |= {(width, precision.name): options_for(folded, precision) for precision in (low, full)}
             options[width, "unfolded"] = options_for(nn.Conv2d(3, 64, 1), low)
-            for precision in (low, full):
-                options[width, precision.name] = options_for(folded, precision)
         # Whatever the user's own settings are: a kernel that is wrong is left out, or Triton is.
         for chosen in options.values():
             assert known in chosen or chosen["max_autotune_conv_backends"] == "ATEN"

@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -76,29 +75,12 @@ def test_two_of_the_users_threads_may_ask_one_classifier(precision: str) -> None
     assert together == [smoothed.certify(XS[k % 2], n=500, seed=k).evidence for k in range(6)]
 
 
-MODES: set[bool] = set()
-
-
-class Watched(nn.Module):
-    """A network with dropout. The modes that it ran in are noted outside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.BatchNorm2d(1), small_net(), nn.Dropout(0.5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        MODES.add(self.net[2].training)
-        return self.net(x)  # type: ignore[no-any-return]
-
-
 @pytest.mark.usefixtures("two_threads")
 def test_a_module_in_training_mode_is_run_in_evaluation_mode_by_all_threads() -> None:
-    MODES.clear()
-    net = Watched().train()
+    net = nn.Sequential(nn.BatchNorm2d(1), small_net(), nn.Dropout(0.5)).train()
     smoothed = [hf.SmoothedClassifier(net, 0.3, batch=16) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda each: each.certify(X, n=500, seed=1).evidence, smoothed))
-    assert {False} == MODES
     assert all(module.training for module in net.modules())
     assert found == [hf.SmoothedClassifier(net.eval(), 0.3, batch=16).certify(X, n=500, seed=1).evidence] * 2
 
@@ -133,33 +115,11 @@ def test_a_module_that_does_more_when_its_mode_changes_is_run_as_after_eval_and_
     assert not net.hot
 
 
-class OtherWhenCopied(nn.Module):
-    """Its copies answer otherwise."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net, self.sign = small_net(), 1.0
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "sign": -self.sign}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.sign * self.net(x)  # type: ignore[no-any-return]
-
-
 @pytest.mark.usefixtures("two_threads")
 @PRECISIONS
-def test_a_module_whose_copy_answers_otherwise_is_run_itself(precision: str) -> None:
-    assert certified(OtherWhenCopied(), precision) == pytest.approx(certified(small_net(), precision), abs=5e-3)
-
-
-@pytest.mark.usefixtures("two_threads")
-@PRECISIONS
-@pytest.mark.parametrize("kind", [Clean, RUN_ITSELF["a function as a hook"], OtherWhenCopied])
-def test_the_users_module_keeps_weights_types_flags_hooks_and_attributes(
-    kind: Callable[[], nn.Module], precision: str
-) -> None:
-    net = kind().train()
+@pytest.mark.parametrize("kind", ["nothing", "a function as a hook", "another copy"])
+def test_the_users_module_keeps_weights_types_flags_hooks_and_attributes(kind: str, precision: str) -> None:
+    net = KINDS[kind]().train()
     next(net.children()).eval()
     next(net.parameters()).requires_grad_(False)
 
@@ -227,7 +187,7 @@ def test_weights_written_during_sampling_are_an_error(
 
     monkeypatch.setattr(Knobs, "forward", meddling)
     with pytest.raises(ModelError, match=words):
-        smoothed.certify(X, n=5_000)
+        smoothed.certify(X, n=5_000, seed=1)
     assert smoothed.certify(X, n=300).n == 300
 
 
