@@ -2,13 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
+from threading import RLock
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import ModelError
 from holdfast.models.outputs import output_error
+
+running = RLock()
+"""Forward passes of one process are run for one caller at a time, whichever classifier, engine or thread asks."""
 
 
 class Model(ABC):
@@ -27,6 +31,7 @@ class Model(ABC):
         precision: of the forward passes; the certificate is about the network at that precision.
         compiled: whether the forward passes run compiled: recorded, since it changes last digits.
         flops: floating-point operations for one row; 0.0 where they are not known.
+        stateless: whether several workers may run it at once, as it is.
     """
 
     name: str
@@ -34,6 +39,7 @@ class Model(ABC):
     precision: str = "float32"
     compiled: bool = False
     flops: float = 0.0
+    stateless: bool = False
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -55,9 +61,9 @@ class Model(ABC):
     def refresh(self) -> None:  # noqa: B027
         """Take over the weights as they are now, where they are copies; called when sampling begins."""
 
-    def session(self) -> AbstractContextManager[None]:
-        """Forward passes happen within it: the place to lock and to set modes."""
-        return nullcontext()
+    def session(self) -> AbstractContextManager[object]:
+        """Forward passes happen within it, one caller's at a time; the place to set modes, too."""
+        return running
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's."""

@@ -1,10 +1,12 @@
 """Replicas: a copy of a module with Python state of its own and the module's weights, one for each worker."""
 
+import copy
 import io
 import pickle
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,11 +30,10 @@ def replica_of(net: nn.Module, *, share: bool, own_classes: bool = True) -> nn.M
         isinstance(hook, FunctionType) for hook in hooks
     ):
         return None
-    weights = {id(tensor) for tensor in weights_of(net)}
     buffer = io.BytesIO()
     try:
         with torch.inference_mode(False):  # what is copied in inference mode could never be written to again
-            writer = _Writer(buffer, weights)
+            writer = _Writer(buffer, net)
             writer.dump(net)
             buffer.seek(0)
             kept = [_own(each, share=share, own_classes=own_classes) for each in writer.kept]
@@ -43,17 +44,31 @@ def replica_of(net: nn.Module, *, share: bool, own_classes: bool = True) -> nn.M
     return made
 
 
+def holds_other_tensors(net: nn.Module) -> bool:
+    """Whether a module that can be copied keeps tensors that are no weights; it may write to them while it runs."""
+    writer = _Writer(io.BytesIO(), net)
+    writer.dump(net)
+    return writer.other_tensors
+
+
 class _Writer(pickle.Pickler):
     """Leaves weights and classes out, and keeps them in order."""
 
-    def __init__(self, file: io.BytesIO, weights: set[int]) -> None:
+    def __init__(self, file: io.BytesIO, net: nn.Module) -> None:
+        weights = {id(tensor): tensor for tensor in weights_of(net)}
         super().__init__(file, protocol=5)
         self._weights = weights
+        self._places = {tensor.untyped_storage().data_ptr() for tensor in weights.values()}
+        self.other_tensors = False
         self._known: dict[int, int] = {}
         self.kept: list[Any] = []
 
     def persistent_id(self, thing: Any) -> int | None:
-        """Where a thing is kept; None if it is written."""
+        """Where a thing is kept; None if it is written. A view of a weight would not follow it, and is refused."""
+        if isinstance(thing, Tensor) and id(thing) not in self._weights:
+            self.other_tensors = True
+            if thing.numel() and thing.untyped_storage().data_ptr() in self._places:
+                raise pickle.PicklingError("a tensor that shares its memory with a weight")
         if not (isinstance(thing, type) or id(thing) in self._weights):
             return None
         if id(thing) not in self._known:
@@ -77,12 +92,25 @@ class _Reader(pickle.Unpickler):
 def _own(kept: Any, *, share: bool, own_classes: bool) -> Any:
     if isinstance(kept, type):
         foreign = issubclass(kept, nn.Module) and kept.__module__.partition(".")[0] != "torch"
+        if not (own_classes and foreign):
+            return kept
+        held = {
+            name: value
+            for base in reversed(kept.__mro__)
+            for name, value in vars(base).items()
+            if _is_state(name, value)
+        }
         named = {"__module__": kept.__module__, "__qualname__": kept.__qualname__}
-        return type(kept)(kept.__name__, (kept,), named) if own_classes and foreign else kept
+        return type(kept)(kept.__name__, (kept,), {**copy.deepcopy(held), **named})
     if share:
         return kept
     copied = kept.detach().clone()
     return nn.Parameter(copied, requires_grad=False) if isinstance(kept, nn.Parameter) else copied
+
+
+def _is_state(name: str, value: object) -> bool:
+    """Whether an attribute of a class is something that a module may write into."""
+    return not name.startswith("__") and isinstance(value, list | dict | set | bytearray | np.ndarray | Tensor)
 
 
 def weights_of(net: nn.Module) -> list[Tensor]:

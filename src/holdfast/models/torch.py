@@ -15,9 +15,9 @@ from holdfast.models.fast.flops import counted_flops
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import Precision, precision_named
 from holdfast.models.fingerprint import fingerprint, structure_hash
-from holdfast.models.model import Model
+from holdfast.models.model import Model, running
 from holdfast.models.outputs import as_probabilities, check_outputs, output_error
-from holdfast.models.replica import copy_weights, replica_of, versions_of, weights_of
+from holdfast.models.replica import copy_weights, holds_other_tensors, replica_of, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _LOW = (torch.bfloat16, torch.float16)
@@ -59,7 +59,8 @@ class TorchModel(Model):
         self.compiled = bool(compiled)
         self._prototype = _prototype(net)
         self._module = net if self._prototype is None else self._prototype
-        self._weights = weights_of(net)
+        self._weights, self._parameters = weights_of(net), net.parameters
+        self._known = [id(parameter) for parameter in net.parameters()]
 
     def fingerprint(self) -> str | None:
         """Of the structure and the weights that are certified."""
@@ -80,10 +81,18 @@ class TorchModel(Model):
         """All visible GPUs, if a GPU without a number was asked for."""
         return self._devices
 
+    def refresh(self) -> None:
+        """Weights are shared; refused if the module has got others since."""
+        if [id(parameter) for parameter in self._parameters()] != self._known:
+            raise ModelError(
+                f"parameters of the model {self.name} were replaced after SmoothedClassifier was made, and not written to in "
+                f"place; make a new SmoothedClassifier (load_state_dict with assign=True replaces them)"
+            )
+
     @contextmanager
     def session(self) -> Iterator[None]:
         """The precision's rules; evaluation mode, which a replica is in already."""
-        with self._precision.rules(), _evaluating(self._module):
+        with running, self._precision.rules(), _evaluating(self._module):
             yield
 
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -165,15 +174,20 @@ class TorchReplica(Model):
         self._own = None if plain else weights_of(self._net)
         self.forward = compiled_module(self._net, source._precision) if self.compiled else self._net
         self._calls: dict[torch.Size, int] = {}
+        # One whole graph has no Python state left; tensors that it writes to it may have.
+        self.stateless = self.compiled and not holds_other_tensors(net)
 
     def refresh(self) -> None:
-        """Nothing is to be done where the weights are shared."""
+        """Nothing more is to be done where the weights are shared."""
+        self._source.refresh()
         if self._own is not None:
             copy_weights(self._source._weights, self._own)
 
-    def session(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def session(self) -> Iterator[None]:
         """The precision's rules."""
-        return self._source._precision.rules()
+        with running, self._source._precision.rules():
+            yield
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the replica says. Compiled, the first batch of a size takes half a minute, and the second must not again."""
@@ -196,8 +210,8 @@ class TorchReplica(Model):
 
     @property
     def weights_version(self) -> object:
-        """The module's."""
-        return self._source.weights_version
+        """The module's, and those of copies."""
+        return self._source.weights_version, versions_of(self._own or [])
 
 
 def _laid_out(net: nn.Module, precision: Precision) -> nn.Module:

@@ -150,24 +150,40 @@ class _Scores(_Counters):
     def __init__(self, spans: Sequence[NoiseSpan], measures: Sequence[Measure], device: torch.device) -> None:
         super().__init__(spans, measures, device)
         self._grids = [Grid(measure.support) for measure in measures]
-        self._edges = [torch.tensor(grid.edges, dtype=torch.float32, device=device) for grid in self._grids]
+        self._edges = [_float32_edges(grid, device) for grid in self._grids]
         slots = len(spans) + 1
         sizes = [slots, *(slots * grid.size for grid in self._grids)]
         self.counts = [torch.zeros(size, dtype=torch.int64, device=device) for size in sizes]
+        self.worst = [torch.zeros((), device=device) for _ in measures]
+
+    def merge(self, other: Self) -> None:
+        """The farthest of both, too."""
+        super().merge(other)
+        self.worst = [torch.maximum(a.cpu(), b.cpu()) for a, b in zip(self.worst, other.worst, strict=True)]
 
     def add(self, probabilities: Tensor, slots: Tensor) -> None:
         """A vote is for the class with the largest probability."""
         targets = self._targets[slots]
         votes, *histograms = self.counts
         votes.index_add_(0, slots, (probabilities.argmax(1) == targets).long())
-        for measure, grid, edges, counts in zip(self._measures, self._grids, self._edges, histograms, strict=True):
-            where = slots * grid.size + _bins(measure(probabilities, targets), grid, edges)
-            counts.index_add_(0, where, torch.ones_like(where))
+        for number, (measure, grid, edges) in enumerate(zip(self._measures, self._grids, self._edges, strict=True)):
+            values = measure(probabilities, targets)
+            outside = (values - values.clamp(*grid.support)).abs().amax()
+            self.worst[number] = torch.maximum(self.worst[number], outside)
+            where = slots * grid.size + _bins(values, grid, edges)
+            histograms[number].index_add_(0, where, torch.ones_like(where))
 
     def results(self, noise: Noise) -> Iterator[tuple[NoiseSpan, Counts]]:
         """Evidence each."""
         votes, *histograms = self._rows()
         infos = [measure.info for measure in self._measures]
+        for info, worst in zip(infos, self.worst, strict=True):
+            low, high = info.support
+            if not float(worst) <= SUM_TOLERANCE * (high - low):
+                raise ModelError(
+                    f"the measure {info.name} must give numbers in [{low:g}, {high:g}], got NaN or one that is {float(worst):.3g} "
+                    f"outside for some noisy copies; no certificate was made. Mend the measure, or its support"
+                )
         for slot, span in enumerate(self._spans):
             counted = {
                 info: ScoreHistogram(rows[slot], support=info.support, noise=noise)
@@ -182,7 +198,7 @@ class _Classes(_Counters):
     def __init__(self, spans: Sequence[NoiseSpan], measures: Sequence[Measure], device: torch.device) -> None:
         super().__init__(spans, measures, device)
         self._grids = Grid((0.0, 1.0), CLASS_BINS), Grid((-1.0, 1.0), CLASS_BINS)
-        self._edges = [torch.tensor(grid.edges, dtype=torch.float32, device=device) for grid in self._grids]
+        self._edges = [_float32_edges(grid, device) for grid in self._grids]
 
     def add(self, probabilities: Tensor, slots: Tensor) -> None:
         """Two histograms for each class."""
@@ -207,6 +223,13 @@ class _Classes(_Counters):
                 for grid, rows in zip(self._grids, (scores, gaps), strict=True)
             )
             yield span, ClassCounts(span.copies, *histograms)
+
+
+def _float32_edges(grid: Grid, device: torch.device) -> Tensor:
+    """Rounded up, where they are no float32 numbers: a score that reaches one reaches the edge itself."""
+    near = grid.edges.astype(np.float32)
+    near = np.where(near < grid.edges, np.nextafter(near, np.float32(np.inf)), near)
+    return torch.from_numpy(near).to(device)
 
 
 def _bins(values: Tensor, grid: Grid, edges: Tensor) -> Tensor:

@@ -197,6 +197,7 @@ class CounterBatches(NoisyBatches):
                 copies[:shown] = probe
             if last:
                 copies[self.batch - shown :] = probe
-            yield Batch(copies, slots, min(start + self.batch, end) - max(start, begin), first, last)
+            count = max(0, min(start + self.batch, end) - max(start, begin))
+            yield Batch(copies, slots, count, first, last)
             if last:
                 return

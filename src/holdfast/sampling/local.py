@@ -13,6 +13,7 @@ from torch import Tensor
 from holdfast.certificates.evidence import Selection
 from holdfast.models import Model
 from holdfast.models.check import difference
+from holdfast.models.model import running
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batches import NoisyBatches, batches_for
@@ -47,8 +48,8 @@ class LocalSampler:
         self._kind = kind or batches_for(work.noise, work.model.device)
         self._cache = cache or WorkerCache(work.model)
         self._workers = self._get(work.batch)
-        self._answers: Tensor | None = None
-        """What the first worker said of the probe first; nobody may say otherwise later."""
+        self._answers = self._workers.answers
+        """What was first said of the probe; no worker may say otherwise later."""
 
     def _get(self, batch: int | None) -> Workers:
         return self._cache.get(self._noise, self._work.x, copies=self._work.copies, batch=batch, kind=self._kind)
@@ -93,7 +94,8 @@ class LocalSampler:
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
                 size = smaller_batch(self.model, self.batch, error)
                 on_copies(-reported)
-                self._workers, self._answers = self._get(size), None
+                self._workers = self._get(size)
+                self._answers = self._workers.answers
 
     def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         workers = self._workers
@@ -123,13 +125,15 @@ class LocalSampler:
 
         before, threads = torch.get_num_threads(), workers.threads
         with ExitStack() as stack:
-            stack.enter_context(self._cache.lock)
+            stack.enter_context(running)
+            versions = [model.weights_version for model in models]
             for model in dict.fromkeys(models):
                 stack.enter_context(model.session())
             stack.callback(torch.set_num_threads, before)
             # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
             found = [work(0)] if alone else self._in_threads(work, len(models), stop)
-        if workers.weights != self.model.weights_version:
+            written = versions != [model.weights_version for model in models]
+        if written or workers.weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
         for answers in (each for _, some in found for each in some):
             self._answers = answers.cpu() if self._answers is None else self._answers

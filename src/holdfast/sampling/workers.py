@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import RLock
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from holdfast.errors import ModelError
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, SAME, SAME_ROUNDED, Tolerance, difference
+from holdfast.models.model import running
 from holdfast.noise import Noise
 from holdfast.sampling.batch_size import SMALLEST_BATCH, default_batch, reused_batch
 from holdfast.sampling.batches import CounterBatches, NoisyBatches
@@ -30,6 +30,7 @@ class Workers:
         probe: a few noisy rows that each is asked first and last, among others.
         tolerance: how far its answers may be apart.
         weights: the version they were compared at.
+        answers: to the probe, if they were compared just now.
     """
 
     models: Sequence[Model]
@@ -37,6 +38,7 @@ class Workers:
     probe: Tensor
     tolerance: Tolerance
     weights: object
+    answers: Tensor | None
 
     @property
     def threads(self) -> int:
@@ -48,12 +50,11 @@ class Workers:
 class WorkerCache:
     """The workers of one model, for each shape of input and batch size; compared again when weights have changed.
 
-    A replica is run by one thread at a time: whoever uses the workers holds ``lock``.
+    A replica is run by one thread at a time: whoever uses the workers is in their models' sessions.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.lock = RLock()
         self._replicas: dict[tuple[bool, int], list[Model]] = {}
         self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
 
@@ -64,7 +65,7 @@ class WorkerCache:
 
     def close(self) -> None:
         """End the threads, and wait for them; others are started when they are needed again."""
-        with self.lock:
+        with running:
             pool: ThreadPoolExecutor | None = vars(self).pop("pool", None)
             if pool is not None:
                 pool.shutdown()
@@ -75,7 +76,7 @@ class WorkerCache:
         At most three forward passes: the model itself on a few rows; what runs in its place on these rows among others, in
         a batch of the size in use; and, where that rounds or was compiled, once more among still others.
         """
-        with self.lock:
+        with running:
             model = self.model
             sizes = [size for shape, _, size in self._compared if shape == x.shape]
             reference = None if sizes else self._reference(noise, x)
@@ -88,7 +89,7 @@ class WorkerCache:
                 if found is not None and found.weights == model.weights_version and _as_many(model, found):
                     for each in dict.fromkeys(found.models):
                         each.refresh()
-                    return found
+                    return replace(found, answers=None)
                 reference = self._reference(noise, x) if reference is None else reference
                 try:
                     found = self._compare(noise, x, size, kind, reference)
@@ -112,14 +113,15 @@ class WorkerCache:
         model = self.model
         shown = min(_PROBE, size // 4)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
-        strangers, one_other = noisy_rows(noise, x, _STRANGERS, seed=1), noisy_rows(noise, x, 1, seed=2)
+        near, unlike = (noisy_rows(noise, each, _STRANGERS // 2, seed=1) for each in (x, torch.zeros_like(x)))
+        strangers, one_other = torch.cat((near, unlike)), noisy_rows(noise, x, 1, seed=2)
         weights = model.weights_version
         while True:
             models = self._models()
             first = models[0]
             plain = not model.rounded and not first.compiled
-            near = SAME_ROUNDED if model.rounded else SAME
-            far = OTHER_KERNELS if not model.rounded else near if first is model else OTHER_ROUNDING
+            same = SAME_ROUNDED if model.rounded else SAME
+            far = OTHER_KERNELS if not model.rounded else same if first is model else OTHER_ROUNDING
             try:
                 found = _ask(first, rows, strangers, size, kind)
                 fault = difference(found, reference[:shown], far)
@@ -150,7 +152,7 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        return Workers(models, size, rows, near, weights)
+        return Workers(models, size, rows, same, weights, found)
 
     def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
@@ -162,7 +164,7 @@ class WorkerCache:
             if first is None:
                 known[key] = [model]
             elif first.compiled and len(model.devices) == 1:
-                known[key] = [first] * wanted
+                known[key] = [first] * (wanted if first.stateless else 1)
             else:
                 places = [model.device] * wanted if model.device.type == "cpu" else list(model.devices)
                 others = [model.replicate(device) for device in places[1:]]
@@ -188,14 +190,16 @@ def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
 
 
 def _ask(model: Model, rows: Tensor, strangers: Tensor, size: int, kind: type[NoisyBatches]) -> Tensor:
-    """What a model says of rows that end a batch of strangers."""
+    """What a model says of rows among strangers."""
     batch = strangers[torch.arange(size) % len(strangers)]
-    batch[size - len(rows) :] = rows
+    # Far from each other, so that they are not in company of their own whatever groups rows are treated in.
+    places = size - 1 - torch.arange(len(rows)) * (size // len(rows))
+    batch[places] = rows
     batch = batch.to(model.device)
     if kind is CounterBatches and batch.ndim == 4:
         batch = batch.to(memory_format=torch.channels_last)
     with model.session():
-        return model.probabilities(batch)[size - len(rows) :].cpu()
+        return model.probabilities(batch).cpu()[places]
 
 
 def smaller_batch(model: Model, size: int, error: Exception) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any
 
 import torch
@@ -32,19 +31,16 @@ class Precision:
     def rules(self) -> Iterator[None]:
         """Within it float32 means what this precision says; then the user's settings again.
 
-        The settings are the whole process's, so one caller is inside at a time.
+        Requires:
+            One caller at a time, since the settings are the whole process's: a model's session sees to that.
         """
-        with _inside:
-            before = [(owner, name, value) for owner, name in _settings() if (value := _read(owner, name)) is not None]
-            _apply("tf32" if self.tensor_float else "ieee")
-            try:
-                yield
-            finally:
-                for owner, name, value in before:
-                    setattr(owner, name, value)
-
-
-_inside = RLock()
+        before = [(owner, name, value) for owner, name in _settings() if (value := _read(owner, name)) is not None]
+        _apply("tf32" if self.tensor_float else "ieee")
+        try:
+            yield
+        finally:
+            for owner, name, value in before:
+                setattr(owner, name, value)
 
 
 def _apply(meaning: str) -> None:
