@@ -1,0 +1,106 @@
+"""Any function from a batch to class scores as a model."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import holdfast as hf
+from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models import CallableModel
+
+X = np.array([0.4, -0.2, 0.3], dtype=np.float32)
+CPU = torch.device("cpu")
+
+
+class Forest:
+    """What a fitted estimator of scikit-learn looks like from outside; workers must not share it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.weights = np.random.default_rng(seed).normal(size=(3, 4))
+
+    def decision_function(self, rows: Any) -> Any:
+        self.hidden = rows @ self.weights
+        time.sleep(0.001)
+        return self.hidden
+
+    def predict_proba(self, rows: Any) -> Any:
+        scores = np.exp(self.decision_function(rows))
+        return scores / scores.sum(1, keepdims=True)
+
+
+def plain(rows: Any) -> Any:
+    return Forest().predict_proba(rows)
+
+
+def in_torch(rows: Tensor) -> Tensor:
+    return (rows.double() @ torch.from_numpy(Forest().weights)).float()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_methods_functions_arrays_and_tensors_give_the_same_certificate() -> None:
+    def counts(model: Any, outputs: str = "probabilities") -> Any:
+        return hf.SmoothedClassifier(model, 0.5, outputs=outputs).certify(X, n=1_500, seed=1).evidence["score"].counts
+
+    meant = counts(plain)
+    for same in (Forest().predict_proba, lambda rows: plain(rows)[:, ::-1][:, ::-1], lambda rows: plain(rows).tolist()):
+        assert np.array_equal(counts(same), meant)
+    torchs = CallableModel(in_torch, outputs="logits", arrays="torch")
+    for found in (counts(Forest().decision_function, "logits"), counts(torchs)):
+        assert abs(np.cumsum(found - meant)).max() <= 2
+
+
+def test_methods_of_what_can_be_copied_have_replicas_and_a_fingerprint() -> None:
+    forest, rows = Forest(), torch.rand(5, 3)
+    model, same, other = (CallableModel(each.predict_proba) for each in (forest, Forest(), Forest(1)))
+    known, meant = same.fingerprint(), same.probabilities(rows)
+    assert model.name == "Forest.predict_proba"
+    assert len({known, other.fingerprint(), CallableModel(forest.decision_function).fingerprint(), None}) == 4
+    forest.weights[:] = 0
+    assert model.fingerprint() == known
+    replica = model.replicate(CPU)
+    assert replica is not None
+    assert torch.equal(replica.probabilities(rows), meant)
+
+
+def test_other_functions_are_run_by_one_worker_without_a_fingerprint() -> None:
+    locked = Forest()
+    locked.lock = threading.Lock()  # type: ignore[attr-defined]
+    for function in (plain, lambda rows: rows, locked.predict_proba):
+        model = CallableModel(function)
+        assert (model.replicate(CPU), model.fingerprint()) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "outputs", "words"),
+    [
+        (plain, "logits", r"model plain cannot be certified.*they are probabilities, not logits"),
+        (lambda rows: 2 * plain(rows), "probabilities", r"sum to one, got a row with minimum .* and sum 2"),
+        (lambda rows: plain(rows)[:, 0], "probabilities", r"expected a tensor of shape \(8, classes\)"),
+        (lambda rows: np.ones((len(rows), 2), dtype=int), "logits", "not class indices"),
+        (lambda rows: np.full((len(rows), 2), np.nan), "logits", "got NaN or infinity"),
+        (lambda rows: [["cat", "dog"]] * len(rows), "logits", r"failed on a batch of shape \(8, 3\)"),
+        (in_torch, "logits", r"model in_torch failed.*a function of torch tensors needs arrays=\"torch\""),
+        (lambda rows: np.log(plain(rows)) + rows.mean(0)[:1] * [1, 0, 0, 0], "logits", "other rows of the batch"),
+    ],
+)
+def test_what_is_no_classifier_is_refused_in_words(function: Callable[..., Any], outputs: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        hf.SmoothedClassifier(function, 0.5, outputs=outputs).certify(X, n=500, seed=1)
+
+
+def test_what_is_no_function_and_options_for_modules_are_refused() -> None:
+    for make, words in (
+        (lambda: CallableModel(3), "expected a function from a batch to class scores, got int"),  # type: ignore[arg-type]
+        (lambda: CallableModel(plain, arrays="jax"), 'arrays must be "numpy" or "torch"'),
+        (lambda: CallableModel(plain, outputs="scores"), 'outputs must be "logits" or "probabilities"'),
+        (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules"),
+        (lambda: hf.SmoothedClassifier("forest", 0.5), "a function of batches, got str"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            make()
