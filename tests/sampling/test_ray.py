@@ -101,7 +101,7 @@ def test_a_model_that_kills_every_worker_is_given_up_with_a_reason(
 
 def test_an_error_of_the_model_comes_back_as_itself_and_the_cluster_stays_usable(cluster: hf.RayCluster) -> None:
     x = images(1)[0]
-    with pytest.raises(hf.ModelError, match="^the model Unsure cannot be certified") as caught:
+    with pytest.raises(hf.ModelError, match=r"^the model Unsure cannot be certified") as caught:
         hf.SmoothedClassifier(Unsure(), SIGMA, engine=cluster).certify(x, n=500)
     assert type(caught.value) is hf.ModelError
     again = hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster).certify(x, n=500, seed=1)
