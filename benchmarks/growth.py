@@ -53,7 +53,9 @@ def figures(device: str) -> Iterator[tuple[str, float]]:
     for n in (1_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            hf.certify_run(ten, images(10), np.zeros(10), out=run, settings=Settings(n=n), progress=False)
+            hf.certify_run(
+                ten, images(10), np.zeros(10, dtype=np.int64), out=run, settings=Settings(n=n), progress=False
+            )
             size = sum(part.stat().st_size for part in run.rglob("*.parquet"))
         yield f"bytes on disk an input, n = {n}", size / 10
 

@@ -101,18 +101,19 @@ def test_a_model_that_kills_every_worker_is_given_up_with_a_reason(
 
 def test_an_error_of_the_model_comes_back_as_itself_and_the_cluster_stays_usable(cluster: hf.RayCluster) -> None:
     x = images(1)[0]
-    with pytest.raises(hf.ModelError, match="the model Unsure cannot be certified"):
+    with pytest.raises(hf.ModelError, match=r"^the model Unsure cannot be certified") as caught:
         hf.SmoothedClassifier(Unsure(), SIGMA, engine=cluster).certify(x, n=500)
+    assert type(caught.value) is hf.ModelError
     again = hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster).certify(x, n=500, seed=1)
     assert again == hf.SmoothedClassifier(small_net(), SIGMA).certify(x, n=500, seed=1)
 
 
-def test_two_streams_of_one_model_at_once_are_both_right(cluster: hf.RayCluster) -> None:
-    net, data = small_net(), images(40)
+def test_two_streams_of_equal_models_at_once_are_both_right(cluster: hf.RayCluster) -> None:
+    data = images(40)
 
     def streams(engine: hf.Engine) -> list[Iterator[hf.Certificate]]:
-        smoothed = hf.SmoothedClassifier(net, SIGMA, engine=engine)
-        return [smoothed.stream(data, None, hf.Settings(n=n, n0=30), seed=1) for n in (300, 500)]
+        pair = [hf.SmoothedClassifier(small_net(), sigma, engine=engine) for sigma in (SIGMA, 2 * SIGMA)]
+        return [each.stream(data, None, hf.Settings(n=300), seed=1) for each in pair]
 
     first, second = streams(cluster)
     found = [(next(first), next(second)) for _ in data]

@@ -3,6 +3,7 @@
 Spans are idempotent and counts add, so that Ray's own restarts and retries are all that lost workers need.
 """
 
+import io
 import logging
 import os
 import pickle
@@ -206,7 +207,8 @@ class SamplingActor:
     def _sampler_for(self, packed: Any, setup: Setup) -> LocalSampler:
         if self._model is None:
             try:
-                self._model = pickle.loads(import_ray().get(packed))(self._device)
+                sent = io.BytesIO(import_ray().get(packed))
+                self._model = torch.load(sent, map_location="cpu", weights_only=False)(self._device)
             except Exception as error:  # the model is foreign code, and its packages may be missing here
                 raise ClusterError(
                     f"a worker could not load the model ({type(error).__name__}: {error}); "
@@ -330,12 +332,13 @@ def import_ray() -> Any:
 
 
 def _pack(ray: Any, model: Model) -> bytes:
-    """The model as bytes that any machine can load."""
+    """The model as bytes that any machine can load; the same for equal models, as pickle's own of tensors are not."""
+    packed = io.BytesIO()
     try:
-        packed: bytes = ray.cloudpickle.dumps(model.builder(), protocol=pickle.HIGHEST_PROTOCOL)
+        torch.save(model.builder(), packed, pickle_module=ray.cloudpickle, pickle_protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # the model is foreign code
         raise ModelError(
             f"the model {model.name} cannot be sent to workers ({type(error).__name__}: {error}); "
             f"it must be one that pickle can copy: no open files, locks or generators in it"
         ) from error
-    return packed
+    return packed.getvalue()
