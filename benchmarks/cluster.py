@@ -191,7 +191,7 @@ def worker_ids(driver_id: int) -> Iterator[int]:
         except (OSError, IndexError):
             continue
     for process, parent in parents.items():
-        if names.get(process, b"").startswith(b"ray::Worker") and parents.get(parent) == driver_id:
+        if names.get(process, b"").startswith(b"ray::SamplingActor") and parents.get(parent) == driver_id:
             yield process
 
 

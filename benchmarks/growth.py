@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import holdfast as hf
-from holdfast.smoothed import Settings
+from holdfast.certificates.settings import Settings
 from holdfast.zoo.small_cnn import SmallCNN
 
 SIGMA = 0.25

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.models.fast.precision import precision_named
 from holdfast.models.torch import TorchReplica
-from holdfast.sampling import CertifyRequest, Local
+from holdfast.sampling import Local
+from holdfast.sampling.engine import Workload
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
 from plain import RADII, plain_certificate
@@ -73,7 +74,7 @@ def measure(
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
     model = smoothed.model
-    size = engine.sampler(model, smoothed.noise, smoothed.measures, CertifyRequest(x, 0, 0, N0, n)).batch
+    size = engine.sampler(Workload(model, smoothed.noise, smoothed.measures, x, N0 + n)).batch
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":

@@ -1,6 +1,7 @@
 """Score distributions whose worst case under a perturbation is known exactly, and every noise."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -166,3 +167,16 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "constant": Discrete((0.6,), (1.0,)),
     "saturated": HalfAtom(0.5),
 }
+
+
+def source(values: Floats) -> Callable[[int], Floats]:
+    """A stream of prepared scores."""
+    position = 0
+
+    def draw(n: int) -> Floats:
+        nonlocal position
+        position += n
+        assert position <= len(values), "drew more than n_max"
+        return values[position - n : position]
+
+    return draw

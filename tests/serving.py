@@ -45,9 +45,9 @@ class Running:
     def idle(self, within: float = 10.0) -> bool:
         """Whether every place is free again within some seconds."""
         until = time.monotonic() + within
-        while self.service.device.taken and time.monotonic() < until:
+        while self.service.scheduler.taken and time.monotonic() < until:
             time.sleep(0.01)
-        return self.service.device.taken == 0
+        return self.service.scheduler.taken == 0
 
 
 @dataclass
@@ -115,4 +115,4 @@ def running(
             thread.join(15)
             taken.close()
             assert not thread.is_alive()
-            assert not service.device.alive
+            assert not service.scheduler.alive

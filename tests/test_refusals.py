@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
+from holdfast.inputs import as_input
 from holdfast.measures import DEFAULT_MEASURES, PredictionScore
-from holdfast.sampling.inputs import as_input
 from networks import Recorder, images, small_net
 
 X = images(1)[0]
+NOISE = hf.Gaussian(0.3)
 
 
 class Answers(nn.Module):
@@ -142,14 +143,14 @@ def test_other_units_are_welcome_when_asked_for_or_when_the_input_is_no_image() 
 @pytest.mark.parametrize(
     ("outputs", "make", "complaint"),
     [
-        ("logits", lambda x: torch.zeros(len(x)), r"shape \(16, classes\) .* got \(16,\).* stack \(0, logit\)"),
+        ("logits", lambda x: torch.zeros(len(x)), r"shape \(8, classes\) .* got \(8,\).* stack \(0, logit\)"),
         ("logits", lambda x: torch.zeros(len(x), 1), "at least 2 classes"),
-        ("logits", lambda x: torch.zeros(len(x), 3, 3), r"got \(16, 3, 3\)"),
+        ("logits", lambda x: torch.zeros(len(x), 3, 3), r"got \(8, 3, 3\)"),
         ("logits", lambda _: torch.zeros(1, 3), r"got \(1, 3\)"),
         ("logits", lambda x: torch.zeros(len(x), 3, dtype=torch.int64), "class indices"),
         ("logits", lambda x: torch.full((len(x), 3), float("nan")), "NaN or infinity"),
         ("logits", lambda x: (torch.zeros(len(x), 3),), "got tuple"),
-        ("logits", lambda x: x @ torch.zeros(7, 2), r"failed on a batch of shape \(16, 1, 6, 6\)"),
+        ("logits", lambda x: x @ torch.zeros(7, 2), r"failed on a batch of shape \(8, 1, 6, 6\)"),
         ("logits", lambda x: torch.full((len(x), 4), 0.25), 'outputs="probabilities"'),
         ("probabilities", lambda x: torch.full((len(x), 4), 0.5), "sum 2.*outputs=.logits."),
         ("probabilities", lambda x: torch.tensor([[1.5, -0.5]]).expand(len(x), 2), "minimum -0.5"),
@@ -176,8 +177,11 @@ def test_a_model_that_turns_bad_while_sampling_yields_no_certificate() -> None:
 
 
 def test_models_and_devices_that_are_not_there_are_refused() -> None:
-    with pytest.raises(hf.InvalidArgument, match=r"expected a torch.nn.Module"):
-        hf.SmoothedClassifier(lambda x: x, 0.2)  # type: ignore[arg-type]
+    for nothing in (None, "resnet50", np.zeros((6, 4))):
+        with pytest.raises(
+            hf.InvalidArgument, match=r"expected a torch.nn.Module .* a Model, or a function of batches"
+        ):
+            hf.SmoothedClassifier(nothing, 0.2)  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match='outputs must be "logits" or "probabilities"'):
         hf.SmoothedClassifier(small_net(), 0.2, outputs="scores")
     with pytest.raises(hf.InvalidArgument, match="device must be"):
@@ -308,7 +312,7 @@ ODD_INPUTS: dict[str, tuple[Any, str]] = {
 def test_arrays_that_hold_no_ordinary_numbers_are_refused(name: str) -> None:
     x, reason = ODD_INPUTS[name]
     with pytest.raises(hf.InvalidInput, match=reason):
-        as_input(x, "any", 0.3)
+        as_input(x, "any", NOISE)
 
 
 def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -> None:
@@ -327,15 +331,15 @@ def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            taken = as_input(x, "auto", 0.3)
+            taken = as_input(x, "auto", NOISE)
         assert taken.dtype == torch.float32
         assert taken.is_contiguous()
         assert np.array_equal(taken.numpy(), meant)
         taken.fill_(9.0)
         assert np.array_equal(np.asarray(x.detach().resolve_neg() if isinstance(x, torch.Tensor) else x), meant)
-    assert as_input(np.array(1.6), "images", 0.3, leeway=1.0) == 1.5
+    assert as_input(np.array(1.6), "images", NOISE, leeway=1.0) == 1.5
     with pytest.raises(hf.InvalidInput, match="moves by"):
-        as_input(np.array([1e6 + 0.013]).astype(">f8"), "any", 0.3)
+        as_input(np.array([1e6 + 0.013]).astype(">f8"), "any", NOISE)
 
 
 def test_collections_that_cannot_be_indexed_are_refused() -> None:

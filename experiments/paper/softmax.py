@@ -78,7 +78,7 @@ def plain_softmax(net: "nn.Module", images: NDArray[np.float32]) -> NDArray[np.f
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    from holdfast.models.skeleton import fingerprint
+    from holdfast.models.fingerprint import fingerprint
     from holdfast.report.thumbnails import check_same_inputs
     from holdfast.runs.certified import CertifiedRun
     from holdfast.zoo.checkpoint import load_checkpoint

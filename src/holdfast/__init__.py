@@ -26,7 +26,7 @@ from holdfast.errors import (
     RunError,
 )
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
-from holdfast.measures import Margin, Mass, Measure, PredictionScore
+from holdfast.measures import Mass, Measure
 from holdfast.noise import Gaussian, Noise, Uniform
 from holdfast.scores import Exceedances, ScoreHistogram, Scores, ScoreSamples
 from holdfast.sequential import Decision, decide
@@ -37,7 +37,6 @@ from holdfast.version import installed_version
 if TYPE_CHECKING:
     from holdfast.models.callable import CallableModel
     from holdfast.models.model import Model
-    from holdfast.models.probit import ProbitModel
     from holdfast.models.torch import TorchModel
     from holdfast.runs.execute import certify_run
     from holdfast.runs.run import Run
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.sampling.ray import RayCluster
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.normalize import Normalize
+    from holdfast.zoo.probit import ProbitModel
 
 __version__ = installed_version()
 
@@ -55,7 +55,7 @@ _LAZY = {
     "Local": "holdfast.sampling.local",
     "Model": "holdfast.models.model",
     "Normalize": "holdfast.zoo.normalize",
-    "ProbitModel": "holdfast.models.probit",
+    "ProbitModel": "holdfast.zoo.probit",
     "RayCluster": "holdfast.sampling.ray",
     "Run": "holdfast.runs.run",
     "SmoothedClassifier": "holdfast.smoothed",
@@ -93,7 +93,6 @@ __all__ = [
     "InvalidInput",
     "LabelCertificate",
     "Local",
-    "Margin",
     "Mass",
     "MeanBound",
     "Measure",
@@ -104,7 +103,6 @@ __all__ = [
     "Noise",
     "Normalize",
     "NotClaimed",
-    "PredictionScore",
     "ProbitModel",
     "Provenance",
     "RayCluster",

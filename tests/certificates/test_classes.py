@@ -1,22 +1,20 @@
 """Every class at once: one alpha, both sides, and leads that are at least the margin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest
 
 import holdfast as hf
+from holdfast.certificates.classes import ClassCounts
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian
-from holdfast.sampling import LocalEngine, Task
 from networks import Recorder, images, small_net
+from spans import CLASSES, sampler, span
 
 SIGMA = 0.5
 RADII = np.array([0.0, 0.2, 0.5, 1.0])
-
-
-def nothing(_: int) -> None:
-    pass
 
 
 def test_bounds_of_two_classes_hold_their_closed_form() -> None:
@@ -73,10 +71,10 @@ def test_counts_do_not_depend_on_batches_and_spans_merge() -> None:
     x = torch.from_numpy(images(1)[0])
     found = []
     for batch in (16, 300):
-        engine = LocalEngine(TorchModel(small_net(3)), Gaussian(0.3), seed=4, batch=batch)
-        whole = engine.count_classes([Task(0, x, 0, 1_700, 1)], on_copies=nothing)[0]
-        parts = engine.count_classes([Task(0, x, 0, 450, 1), Task(0, x, 450, 1_700, 1)], on_copies=nothing)
-        assert parts[0] + parts[1] == whole
+        spans = [replace(span(x, *ends, 1), counting=CLASSES) for ends in ((0, 1_700), (0, 450), (450, 1_700))]
+        whole, *parts = sampler(TorchModel(small_net(3)), batch=batch).count(spans)
+        assert isinstance(whole, ClassCounts)
+        assert parts[0] + parts[1] == whole  # type: ignore[operator]
         assert all(histogram.n == 1_700 for histogram in (*whole.scores, *whole.gaps))
         found.append(whole)
     assert found[0] == found[1]

@@ -22,7 +22,7 @@ import holdfast as hf
 from holdfast.cli.app import INTERRUPTED, run
 from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
-from holdfast.sampling import decisions
+from holdfast.sampling.requests import AnyRequest
 from networks import images
 
 EMBEDDED = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25"]
@@ -430,13 +430,13 @@ def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -
 def test_decide_keeps_what_was_decided_when_it_is_interrupted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = decisions.decide_all
+    whole = hf.Local.run
 
-    def interrupted(*args: Any, **kwargs: Any) -> Iterator[decisions.Decided]:
+    def interrupted(*args: Any, **kwargs: Any) -> Iterator[AnyRequest]:
         yield from itertools.islice(whole(*args, **kwargs), 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.smoothed.decide_all", interrupted)
+    monkeypatch.setattr(hf.Local, "run", interrupted)
     question = ["--at-least", "0.7", "--radius", "0.1", "--skip", "100", "--n", "5000", "--seed", "1"]
     assert run(["decide", *EMBEDDED, *question]) == INTERRUPTED
     text = " ".join(capsys.readouterr().out.split())

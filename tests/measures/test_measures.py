@@ -14,6 +14,7 @@ from distributions import NOISES
 from holdfast.certificates.evidence import check_claims, claimable
 from holdfast.certificates.feasibility import check_feasible, smallest_n
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, measure_named
+from networks import images, small_net
 
 mpl.use("Agg")
 N = 400
@@ -148,6 +149,27 @@ def test_the_mass_of_a_set_is_the_sum_of_its_columns() -> None:
     for name in ("loss", "mass", "mass-x"):
         with pytest.raises(hf.InvalidArgument, match=f"unknown measure '{name}'"):
             measure_named(name)
+
+
+def test_a_mass_may_have_a_name_of_its_own() -> None:
+    probabilities = torch.tensor([[0.25, 0.5, 0.25], [0.0, 1.0, 0.0]])
+    animal = hf.Mass({2, 0}, name="any-animal")
+    assert animal(probabilities, torch.tensor([1, 1])).tolist() == [0.5, 0.0]
+    assert (animal.info.name, animal.info.title) == ("any-animal", "mass of any animal (classes 0, 2)")
+    assert animal.info != hf.Mass({1, 0}, name="any-animal").info
+    for name in ("", "Animal", "an animal", "label", "votes", 3):
+        with pytest.raises(hf.InvalidArgument, match="a measure's name must be lower-case words"):
+            hf.Mass({2}, name=name)  # type: ignore[arg-type]
+    smoothed = hf.SmoothedClassifier(small_net(), 0.25, measures=(hf.Mass({1, 2}, name="animal"),))
+    cert = smoothed.certify(images(1)[0], n=200, n0=20, seed=1)
+    same = hf.SmoothedClassifier(small_net(), 0.25, measures=(hf.Mass({1, 2}),)).certify(
+        images(1)[0], n=200, n0=20, seed=1
+    )
+    assert cert.claims == ("label", "score", "margin", "animal")
+    assert cert.curve("animal").lower(0.1) == same.curve("mass-1-2").lower(0.1) > 0
+    assert "the average mass of animal (classes 1, 2) stays at least" in cert.describe()
+    with pytest.raises(hf.InvalidArgument, match="different names"):
+        hf.SmoothedClassifier(small_net(), 0.25, measures=(hf.Mass({1}, name="score"),))
 
 
 def test_a_description_is_checked_and_read_back() -> None:

@@ -1,26 +1,22 @@
 """Counter-based noise: the numbers are the published generator's, normal, and a function of key, copy and place alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from holdfast.sampling.copies import CounterCopies
-from holdfast.sampling.tally import SelectionTally
-from holdfast.sampling.windows import answers
 from scipy import stats
 
-from holdfast.models import TorchModel
+from holdfast.certificates import Selection
 from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.noise.drawing.philox import philox, standard_normals
-from holdfast.sampling import LocalEngine, Task
-from holdfast.sampling.engine import Question
-from networks import images, small_net
+from holdfast.sampling.accumulate import Accumulator
+from holdfast.sampling.batches import BlockBatches, CounterBatches
+from networks import images
+from spans import choosing, evidence_of_spans, sampler, selected, span
 
 SIGMA = 0.3
-
-
-def nothing(_: int) -> None:
-    pass
 
 
 def words(*values: int) -> tuple[torch.Tensor, ...]:
@@ -81,56 +77,64 @@ def test_noisy_copies_are_inputs_plus_sigma_times_the_numbers() -> None:
 @pytest.mark.parametrize("batch", [8, 96, 1_000])
 def test_counted_copies_do_not_depend_on_batches_or_workers(batch: int) -> None:
     xs = [torch.from_numpy(image) for image in images(3)]
-    tasks = [Task(4, xs[0], 0, 700, 1), Task(9, xs[1], 250, 600, 2), Task(2, xs[2], 0, 55, 0)]
-    alone = [
-        LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), 5, 64, counted=CounterCopies).estimate(
-            [task], on_copies=nothing
-        )[0]
-        for task in tasks
-    ]
-    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), 5, batch, counted=CounterCopies)
-    assert engine.estimate(tasks, on_copies=nothing) == alone
+    spans = [span(xs[0], 0, 700, 1, index=4), span(xs[1], 250, 600, 2, index=9), span(xs[2], 0, 55, 0, index=2)]
+    alone = [sampler(kind=CounterBatches).count([each])[0] for each in spans]
+    assert sampler(batch=batch, kind=CounterBatches).count(spans) == alone
+    for threads in (2, 3):
+        torch.set_num_threads(threads)
+        together = sampler(batch=batch, kind=CounterBatches).count(spans)
+        torch.set_num_threads(1)
+        assert together == alone
 
 
 def test_counted_copies_of_a_span_are_those_of_the_whole() -> None:
     x = torch.from_numpy(images(1)[0])
-    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), 5, 50, counted=CounterCopies)
-    whole = engine.estimate([Task(3, x, 0, 900, 1)], on_copies=nothing)[0]
-    parts = engine.estimate([Task(3, x, 0, 317, 1), Task(3, x, 317, 900, 1)], on_copies=nothing)
-    assert parts[0] + parts[1] == whole
+    spans = (span(x, *ends, 1, index=3) for ends in ((0, 900), (0, 317), (317, 900)))
+    whole, first, second = evidence_of_spans(sampler(batch=50, kind=CounterBatches), *spans)
+    assert first + second == whole
 
 
+@pytest.mark.parametrize("kind", [BlockBatches, CounterBatches])
 @pytest.mark.parametrize("batch", [8, 96, 1_000])
 @pytest.mark.parametrize("n0", [1, 40, 130])
-def test_one_pass_finds_what_selection_and_then_estimation_find(batch: int, n0: int) -> None:
-    questions = [Question(index, torch.from_numpy(image), n0, 300) for index, image in enumerate(images(3))]
-    engine = LocalEngine(TorchModel(small_net()), Gaussian(SIGMA), 5, batch, counted=CounterCopies)
+def test_one_pass_finds_what_selection_and_then_estimation_find(
+    batch: int, n0: int, kind: type[BlockBatches] | type[CounterBatches]
+) -> None:
+    fixed = [span(torch.from_numpy(image), 0, 300, index=index) for index, image in enumerate(images(3))]
+    chosen = [choosing(each, n0) for each in fixed]
+    following = [replace(each, target=first) for each, first in zip(fixed, chosen, strict=True)]
     counted = 0
 
     def count(copies: int) -> None:
         nonlocal counted
         counted += copies
 
-    found = [answer for window in engine.answer(questions, on_copies=count) for answer in window]
-    expected = answers(engine, questions, on_copies=nothing)
+    found = sampler(batch=batch, kind=kind).count([*chosen, *following], count)
     assert counted == 3 * (n0 + 300)
-    assert [answer.evidence for answer in found] == [answer.evidence for answer in expected]
-    assert [answer.selection.sums.tolist() for answer in found] == [
-        answer.selection.sums.tolist() for answer in expected
-    ]
+    for each, first, selection, evidence in zip(fixed, chosen, found[:3], found[3:], strict=True):
+        expected = selected(sampler(batch=batch, kind=kind), first)
+        assert isinstance(selection, Selection)
+        assert selection.sums.tolist() == expected.sums.tolist()
+        aimed = replace(each, target=expected.predicted)
+        assert [evidence] == evidence_of_spans(sampler(batch=batch, kind=kind), aimed)
+    torch.set_num_threads(2)  # two workers choose first, and then count
+    in_two = sampler(batch=batch, kind=kind).count([*chosen, *following])
+    torch.set_num_threads(1)
+    assert in_two[3:] == found[3:]
 
 
 def test_the_leading_class_is_the_first_of_equals() -> None:
-    tally = SelectionTally([Task(0, torch.zeros(1), 0, 3), Task(1, torch.zeros(1), 0, 1)], torch.device("cpu"))
-    tally.add(torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]), torch.tensor([0, 0, 1]))
-    assert tally.leaders()[:2].tolist() == [0, 2] == [selection.predicted for selection in tally.selections()]
+    rows = torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    spans = [choosing(span(torch.zeros(1), 0, 1), 2), choosing(span(torch.zeros(1), 0, 1), 1)]
+    accumulator = Accumulator(spans, (), torch.device("cpu"))
+    accumulator.add(rows, torch.tensor([0, 0, 1]), 3)
+    assert [each.predicted for each in accumulator.results("net", Gaussian(SIGMA))] == [0, 2]  # type: ignore[union-attr]
 
 
 def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
-    copies = CounterCopies([Task(0, x, 0, 6)], Gaussian(SIGMA), 1, [Stage.ESTIMATION], 6)
-    batch = next(copies.batches(0, 1, torch.device("cpu")))
+    batches = CounterBatches([span(x, 0, 6, seed=1)], Gaussian(SIGMA), 6, x[None][:0])
+    batch = next(batches.of_worker(0, 1, torch.device("cpu")))
     key = torch.tensor([key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)
     assert torch.allclose(batch.copies, x + Gaussian(SIGMA).multiplier * numbers, atol=1e-6)
-    assert batch.copies.is_contiguous(memory_format=torch.channels_last)

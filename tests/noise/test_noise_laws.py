@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS, NOISES
+from distributions import DISTRIBUTIONS, NOISES, source
 from holdfast.bounds.steps import StepBound
 from holdfast.noise import as_noise, sigma_of
 from methods import EXACT_CDF
 from test_guarantees import consistent
-from test_sequential import source
 
 Floats = NDArray[np.float64]
 P = np.concatenate(([0.0], np.linspace(1e-3, 1 - 1e-3, 201), [1.0]))

@@ -2,16 +2,19 @@
 
 import base64
 import csv
+import itertools
 import json
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
 import holdfast as hf
+from holdfast.certificates.settings import Settings
 from holdfast.cli.app import run as holdfast
 from holdfast.measures import DEFAULT_MEASURES, Mass, MeasureInfo
 from holdfast.noise import Gaussian, Noise, Uniform
@@ -38,7 +42,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.recorded import record
 from holdfast.runs.resume import check_same
 from holdfast.runs.tsv import PAPER_RADII, read_log, write_log
-from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from made_runs import Made, made_run
 from networks import images, small_net
@@ -321,6 +325,9 @@ def test_other_noise_and_other_measures_are_another_question(tmp_path: Path) -> 
     ):
         with pytest.raises(hf.RunError, match=said):
             check_same(folder, other, None)
+    one, two = (question(Gaussian(0.25), Mass(classes, name="animal").info) for classes in ({3, 5}, {3, 6}))
+    with pytest.raises(hf.RunError, match=r"the measure animal is .*3, 5.* there and .*3, 6.* here"):
+        check_same(RunFolder.create(tmp_path / "b", one), two, None)
 
 
 def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_path: Path) -> None:
@@ -332,11 +339,33 @@ def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_pa
     again = hf.Run.open(tmp_path / "a")
     assert isinstance(again, CertifiedRun)
     assert again.noise == Gaussian(0.25)
-    assert again.counted == run.counted
-    assert [entry.certificate for entry in again] == [entry.certificate for entry in run]
+    score, margin = run.counted
+    assert again.counted == (replace(score, winning=0.5005), margin)
+    for entry, other in zip(again, run, strict=True):
+        found = entry.certificate.to_dict()
+        assert found["evidence"].pop("measures")[0]["winning"] == 0.5005
+        expected = other.certificate.to_dict()
+        del expected["evidence"]["measures"]
+        assert found == expected
     asked = question(Gaussian(0.25), *run.counted)
     before = {key: value for key, value in asked.items() if key not in ("noise", "measures")}
     check_same(RunFolder.create(tmp_path / "b", before), asked, None)
+    with pytest.raises(hf.RunError, match="the measures are score, margin there and score, margin, mass-3-5 here"):
+        check_same(RunFolder.open(tmp_path / "b"), question(Gaussian(0.25), *run.counted, Mass({3, 5}).info), None)
+
+
+def test_a_run_of_0_1_0_keeps_the_answers_that_it_stored(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "a", 40)
+    (tmp_path / "a" / "run.json").write_text(
+        json.dumps({key: value for key, value in run.config.items() if key not in ("noise", "measures")})
+    )
+    part = tmp_path / "a" / "certificates" / "part-00000.parquet"
+    table = pq.read_table(part)
+    turned = pa.array([not each for each in table.column("abstained").to_pylist()])
+    pq.write_table(table.set_column(table.schema.get_field_index("abstained"), "abstained", turned), part)
+    again = hf.Run.open(tmp_path / "a")
+    assert isinstance(again, CertifiedRun)
+    assert again.answers.abstained.tolist() == turned.to_pylist()
 
 
 def test_a_run_that_describes_no_noise_or_measure_is_refused_in_words(tmp_path: Path) -> None:
@@ -357,10 +386,8 @@ NET = {"measures": (Mass({1, 2}),), "noise": Uniform(0.4)}
 
 
 def plan(out: Path) -> Plan:
-    smoothed = SmoothedClassifier(small_net(), **NET)  # type: ignore[arg-type]
     data = LabelledInputs("toys", images(4), np.arange(4) % 4, np.arange(4))
-    infos = [measure.info for measure in smoothed.measures]
-    return Plan(data, Settings(n=400, n0=30, claims=("label", "mass-1-2"), measures=infos), out, seed=3)
+    return Plan(data, Settings(n=400, n0=30, claims=("label", "mass-1-2")), out, seed=3)
 
 
 def test_a_run_is_certified_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,15 +395,14 @@ def test_a_run_is_certified_interrupted_and_resumed(tmp_path: Path, monkeypatch:
     whole = execute(smoothed, plan(tmp_path / "whole"))
     assert (whole.noise, whole.measures) == (Uniform(0.4), ("label", "mass-1-2"))
     assert (tmp_path / "whole" / "exports" / "paper_mass-1-2.tsv").is_file()
-    kept = smoothed.windows
+    kept = smoothed.stream
 
     def interrupted(*args: object, **options: object) -> Any:
-        for some in kept(*args, **options):  # type: ignore[arg-type]
-            yield some[:1]
-            raise KeyboardInterrupt
+        yield from itertools.islice(kept(*args, **options), 1)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(smoothed, "windows", interrupted)
+        patched.setattr(smoothed, "stream", interrupted)
         with pytest.raises(KeyboardInterrupt):
             execute(smoothed, plan(tmp_path / "a"))
     with pytest.raises(hf.RunError, match=r"the noise is uniform noise, half-width 0\.4 there and sigma = 0\.4 here"):

@@ -1,6 +1,7 @@
 """Runs on disk: complete, replayable, never damaged."""
 
 import errno
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 
 import holdfast as hf
 from evidence import evidence_of
+from holdfast.certificates.settings import Settings
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.compact import compact_run
 from holdfast.runs.execute import Plan, execute
@@ -22,7 +24,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import Log, LogRow, read_log, write_log
-from holdfast.smoothed import Settings, SmoothedClassifier
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from networks import images, small_net
 
@@ -186,14 +188,13 @@ def test_a_disk_that_fills_up_while_writing_is_reported_and_leaves_no_half_file(
 
 def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smoothed = SmoothedClassifier(small_net(), SIGMA)
-    whole = smoothed.windows
+    whole = smoothed.stream
 
-    def interrupted(*args: object, **options: object) -> Iterator[list[hf.Certificate]]:
-        for some in whole(*args, **options):  # type: ignore[arg-type]
-            yield some[:4]
-            raise KeyboardInterrupt
+    def interrupted(*args: object, **options: object) -> Iterator[hf.Certificate]:
+        yield from itertools.islice(whole(*args, **options), 4)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(smoothed, "windows", interrupted)
+    monkeypatch.setattr(smoothed, "stream", interrupted)
     with pytest.raises(KeyboardInterrupt):
         execute(smoothed, plan(tmp_path / "a"))
     kept = hf.Run.open(tmp_path / "a")

@@ -5,24 +5,21 @@ import time
 import numpy as np
 import pytest
 import torch
-from holdfast.serve.device import Device
-from holdfast.serve.jobs import Asked, CertifyJob
 
 import holdfast as hf
+from holdfast.certificates import Evidence
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian
 from holdfast.noise.drawing.counter import add_noise
 from holdfast.noise.drawing.philox import standard_normals
-from holdfast.sampling import LocalEngine, Task
+from holdfast.sampling.requests import LooksRequest
 from holdfast.sequential.looks import plan_looks
+from holdfast.serve.batch_scheduler import BatchScheduler
+from holdfast.serve.requests import ServedRequest
 from networks import images, small_net
+from spans import evidence_of_spans, sampler, span
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 RADII = np.array([0.0, 0.1, 0.25, 0.5])
-
-
-def nothing(_: int) -> None:
-    pass
 
 
 def test_the_certificate_is_below_the_closed_form_and_near_it() -> None:
@@ -44,56 +41,80 @@ def test_cpu_and_gpu_agree_within_sampling_error() -> None:
     assert gpu.label_radius == pytest.approx(cpu.label_radius, abs=0.05)
 
 
+def near(one: Evidence, other: Evidence, most: int = 3) -> bool:
+    """Rows may be rounded otherwise in another place of a batch: a few of them cross the border of a bin."""
+    return bool(np.abs(np.cumsum(one["score"].counts - other["score"].counts)).max() <= most)
+
+
 def test_spans_merge_and_a_seed_repeats_itself() -> None:
-    engine = LocalEngine(TorchModel(small_net(), device="cuda"), Gaussian(0.3), seed=9, batch=256)
+    on_gpu = sampler(TorchModel(small_net(), device="cuda"), batch=256)
     x = torch.from_numpy(images(1)[0])
-    whole = engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0]
-    parts = engine.estimate([Task(3, x, 0, 1_000, 1), Task(3, x, 1_000, 3_000, 1)], on_copies=nothing)
-    assert (parts[0] + parts[1]).n == whole.n
-    assert np.abs(np.cumsum((parts[0] + parts[1])["score"].counts - whole["score"].counts)).max() <= 3
-    assert engine.estimate([Task(3, x, 0, 3_000, 1)], on_copies=nothing)[0] == whole
+    ends = ((0, 3_000), (0, 1_000), (1_000, 3_000))
+    whole, first, second = evidence_of_spans(on_gpu, *(span(x, *each, 1, index=3) for each in ends))
+    assert (first + second).n == whole.n
+    assert near(first + second, whole)
+    assert on_gpu.count([span(x, 0, 3_000, 1, index=3)]) == on_gpu.count([span(x, 0, 3_000, 1, index=3)])
 
 
 def test_questions_with_secrets_of_their_own_share_batches() -> None:
     xs = [torch.from_numpy(each) for each in images(3)]
-    model = TorchModel(small_net(), device="cuda")
-    shared = LocalEngine(model, Gaussian(0.3), seed=9, batch=256).estimate(
-        [Task(k, x, 0, 2_500, 1, seed=50 + k) for k, x in enumerate(xs)], on_copies=nothing
-    )
+    on_gpu = sampler(TorchModel(small_net(), device="cuda"), batch=256)
+    shared = evidence_of_spans(on_gpu, *(span(x, 0, 2_500, 1, index=k, seed=50 + k) for k, x in enumerate(xs)))
     for k, x in enumerate(xs):
-        alone = LocalEngine(model, Gaussian(0.3), seed=50 + k, batch=256).estimate(
-            [Task(k, x, 0, 2_500, 1)], on_copies=nothing
-        )[0]
-        other = LocalEngine(model, Gaussian(0.3), seed=9, batch=256).estimate(
-            [Task(k, x, 0, 2_500, 1)], on_copies=nothing
-        )[0]
-        assert np.abs(np.cumsum(shared[k]["score"].counts - alone["score"].counts)).max() <= 3
+        (alone,) = evidence_of_spans(on_gpu, span(x, 0, 2_500, 1, index=k, seed=50 + k))
+        (other,) = evidence_of_spans(on_gpu, span(x, 0, 2_500, 1, index=k, seed=9))
+        assert near(shared[k], alone)
         assert shared[k] != other
 
 
-def test_a_device_with_many_jobs_gives_each_what_it_would_get_alone() -> None:
+def test_many_requests_at_once_get_what_each_would_get_alone() -> None:
     smoothed = hf.SmoothedClassifier(small_net(), 0.3, device="cuda", compile=False)
     xs = images(40)
-    device = Device(smoothed.engine(xs[0]), queue=64, block=1_000)
-    jobs = [
-        CertifyJob(Asked(torch.from_numpy(x), seed, 3, 100), plan_looks(50_000), watched=6) for seed, x in enumerate(xs)
+    scheduler = BatchScheduler(sampler(smoothed.model, smoothed.noise, batch=None, copies=1), queue=64)
+    requests = [
+        ServedRequest(LooksRequest(torch.from_numpy(x), seed, 3, 100, plan_looks(50_000)), watched=6)
+        for seed, x in enumerate(xs)
     ]
-    device.start()
-    for job in jobs:
-        device.submit(job)
+    scheduler.start()
+    for request in requests:
+        scheduler.submit(request)
     until = time.monotonic() + 60
-    while not all(job.over for job in jobs) and time.monotonic() < until:
+    while not all(request.over for request in requests) and time.monotonic() < until:
         time.sleep(0.01)
-    device.close()
-    assert device.shared > 0
-    for seed, job in enumerate(jobs):
+    scheduler.close()
+    assert scheduler.shared > 0
+    for seed, request in enumerate(requests):
         alone = smoothed.certify(xs[seed], n=50_000, seed=seed, index=3)
-        assert job.evidence is not None
-        assert job.selection is not None
-        assert job.peeked is not None
-        assert job.error is None
-        assert job.selection.predicted == alone.predicted
-        assert np.abs(np.cumsum(job.evidence["score"].counts - alone.evidence["score"].counts)).max() <= 10
+        assert request.error is None
+        assert request.shown is not None
+        assert request.answer.selection.predicted == alone.predicted
+        assert near(request.answer.evidence, alone.evidence, most=10)
+
+
+def test_uniform_noise_is_drawn_on_the_host_and_gives_the_cpus_copies() -> None:
+    x, noise = images(1)[0], hf.Uniform(0.5)
+    cpu = hf.SmoothedClassifier(small_net(), noise=noise).certify(x, n=20_000, seed=1)
+    gpu = hf.SmoothedClassifier(small_net(), noise=noise, device="cuda").certify(x, n=20_000, seed=1)
+    assert gpu.provenance.noise == cpu.provenance.noise == "uniform/numpy-sfc64"
+    assert near(gpu.evidence, cpu.evidence, most=10)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs uncompiled:RuntimeWarning")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_networks_that_mix_rows_and_that_count_calls_are_refused(precision: str, compiled: bool) -> None:
+    class Mixing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = small_net()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            answer: torch.Tensor = self.net(x)
+            return answer + answer.mean(0, keepdim=True) if len(x) >= 32 else answer
+
+    smoothed = hf.SmoothedClassifier(Mixing(), 0.3, device="cuda", precision=precision, compile=compiled)
+    with pytest.raises(hf.ModelError, match="other rows of the batch"):
+        smoothed.certify(images(1)[0], n=20_000)
 
 
 def test_the_gpu_draws_the_numbers_that_the_definition_says() -> None:
@@ -133,9 +154,9 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
             return answer
 
     x = torch.from_numpy(images(1)[0])
-    engine = LocalEngine(TorchModel(Hungry(), device="cuda"), Gaussian(0.3), seed=9, batch=4_096)
-    found = engine.estimate([Task(3, x, 0, 5_000, 1)], on_copies=nothing)[0]
-    assert engine.batch < 4_096
+    hungry = sampler(TorchModel(Hungry(), device="cuda"), batch=4_096)
+    (found,) = evidence_of_spans(hungry, span(x, 0, 5_000, 1, index=3))
+    assert hungry.batch < 4_096
     assert found.n == 5_000
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.cli.app import run as command
 from holdfast.runs.certified import CertifiedRun
-from holdfast.sampling.cluster import _check_reachable
+from holdfast.sampling.ray import _check_reachable
 from networks import Turned, images, small_net
 
 ray = pytest.importorskip("ray")
@@ -94,26 +94,36 @@ def test_a_model_that_kills_every_worker_is_given_up_with_a_reason(
     cluster: hf.RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "forever").touch()
-    monkeypatch.setattr("holdfast.sampling.crew._FEWEST_LOSSES", 3)
-    monkeypatch.setattr("holdfast.sampling.crew._LOSSES_PER_WORKER", 1)
-    with pytest.raises(hf.ClusterError, match="3 workers were lost in a row and nothing was done in between"):
+    monkeypatch.setattr("holdfast.sampling.ray._RETRIES", 2)
+    with pytest.raises(hf.ClusterError, match="a job lost its worker 3 times"):
         hf.SmoothedClassifier(Deadly(tmp_path), SIGMA, engine=cluster).certify(images(1)[0], n=500)
 
 
 def test_an_error_of_the_model_comes_back_as_itself_and_the_cluster_stays_usable(cluster: hf.RayCluster) -> None:
     x = images(1)[0]
-    with pytest.raises(hf.ModelError, match="the model Unsure returned NaN"):
+    with pytest.raises(hf.ModelError, match="the model Unsure cannot be certified"):
         hf.SmoothedClassifier(Unsure(), SIGMA, engine=cluster).certify(x, n=500)
     again = hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster).certify(x, n=500, seed=1)
     assert again == hf.SmoothedClassifier(small_net(), SIGMA).certify(x, n=500, seed=1)
 
 
-def test_a_question_that_was_overtaken_says_so_instead_of_ending_early(cluster: hf.RayCluster) -> None:
-    spread = hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster)
-    first = spread.stream(images(40), range(40), hf.Settings(n=500), seed=1)
+def test_two_streams_of_one_model_at_once_are_both_right(cluster: hf.RayCluster) -> None:
+    net, data = small_net(), images(40)
+
+    def streams(engine: hf.Engine) -> list[Iterator[hf.Certificate]]:
+        smoothed = hf.SmoothedClassifier(net, SIGMA, engine=engine)
+        return [smoothed.stream(data, None, hf.Settings(n=n, n0=30), seed=1) for n in (300, 500)]
+
+    first, second = streams(cluster)
+    found = [(next(first), next(second)) for _ in data]
+    assert found == list(zip(*streams(hf.Local()), strict=True))
+
+
+def test_a_stream_that_another_model_overtook_says_so_instead_of_ending_early(cluster: hf.RayCluster) -> None:
+    first = hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster).stream(images(200), None, hf.Settings(n=500))
     next(first)
-    spread.certify(images(1)[0], n=100)
-    with pytest.raises(hf.ClusterError, match="asked something else before this was finished"):
+    hf.SmoothedClassifier(small_net(seed=1), SIGMA, engine=cluster).certify(images(1)[0], n=100)
+    with pytest.raises(hf.ClusterError, match="asked about another model before this was finished"):
         list(first)
 
 
@@ -146,7 +156,7 @@ def test_resources_that_are_not_there_are_refused_rather_than_waited_for(
 ) -> None:
     x = images(1)[0]
     hf.SmoothedClassifier(small_net(), SIGMA, engine=cluster).certify(x, n=100)  # its workers have two cores
-    monkeypatch.setattr("holdfast.sampling.cluster._SETTLE_S", 0.0)
+    monkeypatch.setattr("holdfast.sampling.ray._SETTLE_S", 0.0)
     cores = int(ray.cluster_resources()["CPU"])
     many = hf.RayCluster(workers=cores + 1)
     with pytest.raises(

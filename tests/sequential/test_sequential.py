@@ -8,25 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 import holdfast as hf
-from distributions import DISTRIBUTIONS, NOISES
+from distributions import DISTRIBUTIONS, NOISES, source
 from holdfast.sequential import RadiusSearch
 from networks import Recorder, images, small_net
 from test_guarantees import consistent
 
 Floats = NDArray[np.float64]
-
-
-def source(values: Floats) -> Callable[[int], Floats]:
-    """A stream of prepared scores."""
-    position = 0
-
-    def draw(n: int) -> Floats:
-        nonlocal position
-        position += n
-        assert position <= len(values), "drew more than n_max"
-        return values[position - n : position]
-
-    return draw
 
 
 def prefix(values: Floats, noise: hf.Noise) -> Callable[[int], hf.Scores]:

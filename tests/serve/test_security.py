@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -25,7 +26,8 @@ def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
     headers = [(b"host", host.encode("latin-1")) for host in hosts]
     scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers}
     middleware = SecurityMiddleware(PlainTextResponse("served"), Metrics(Scheduler()), host=bound_to, key=None)
-    asyncio.run(middleware(scope, receive, send))
+    with ThreadPoolExecutor(1) as pool:  # a browser of other tests may have an event loop running in this thread
+        pool.submit(asyncio.run, middleware(scope, receive, send)).result()
     start, body = sent
     assert (b"cache-control", b"no-store") in start["headers"]
     return start["status"], body["body"]

@@ -12,7 +12,7 @@ import holdfast as hf
 from holdfast.measures import DEFAULT_MEASURES, Mass
 from holdfast.noise import Uniform
 from holdfast.scores.rounding import floor_decimals
-from holdfast.serve.questions import claims_of, measure_of
+from holdfast.serve.questions import measure_of
 from holdfast.serve.service import Served
 from holdfast.serve.views import thresholds_within
 from networks import images, small_net
@@ -54,7 +54,7 @@ def test_what_is_not_counted_is_refused_with_what_is(served: Running) -> None:
         assert answer.status_code == 422
         assert "score, margin, mass-1-2" in answer.json()["error"]
     infos = [measure.info for measure in (*DEFAULT_MEASURES, MASS)]
-    assert claims_of(["mass-1-2", "label"], infos) == ("label", "mass-1-2")
+    assert hf.Settings(claims=("mass-1-2", "label")).resolved(infos, Uniform(0.4)).claims == ("label", "mass-1-2")
     assert measure_of(None, infos).name == "score"
 
 

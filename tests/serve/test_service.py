@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import holdfast as hf
-from holdfast.certificates.evidence import Evidence
 from holdfast.errors import InvalidArgument
-from holdfast.sampling import Task
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import Unacceptable
 from holdfast.serve.server import check_address
@@ -99,14 +97,14 @@ def test_a_decision_is_the_librarys_own(served: Running) -> None:
 
 def test_callers_with_different_secrets_share_batches_and_get_what_each_would_get_alone(served: Running) -> None:
     xs = images(24)
-    before = served.service.device.shared
+    before = served.service.scheduler.shared
 
     def ask(k: int) -> hf.Certificate:
         return certificate(served.certify(xs[k], f"n={3_000 + 700 * (k % 5)}&seed={k % 7}&index={k % 3}"))
 
     with ThreadPoolExecutor(24) as pool:
         found = list(pool.map(ask, range(24)))
-    assert served.service.device.shared > before
+    assert served.service.scheduler.shared > before
     smoothed = from_python()
     for k, each in enumerate(found):
         assert each == smoothed.certify(xs[k], n=3_000 + 700 * (k % 5), seed=k % 7, index=k % 3)
@@ -201,23 +199,24 @@ class Slow(nn.Module):
         super().__init__()
         self.net = net
         self.seconds = seconds
-        self.calls = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
+        PASSES.append(len(x))
         time.sleep(self.seconds)
         answer: Tensor = self.net(x)
         return answer
 
 
-def rests(found: Running) -> bool:
-    """Whether the network is left alone, but for the batch it is at."""
-    slow = found.service.served.smoothed._model._net
-    assert isinstance(slow, Slow)
+PASSES: list[int] = []
+"""Rows of each forward pass of any slow network, whichever replica ran it."""
+
+
+def rests() -> bool:
+    """Whether slow networks are left alone, but for the batches they are at."""
     time.sleep(0.1)
-    calls = slow.calls
+    passes = len(PASSES)
     time.sleep(0.2)
-    return calls == slow.calls
+    return passes == len(PASSES)
 
 
 def test_stopping_frees_the_device_and_keeps_the_last_look() -> None:
@@ -236,7 +235,7 @@ def test_stopping_frees_the_device_and_keeps_the_last_look() -> None:
         assert kept.n < 1_000_000
         assert kept.share < 0.5
         assert found.idle()
-        assert rests(found)
+        assert rests()
         assert found.client.delete(f"/v1/requests/{identity}").status_code == 404
 
 
@@ -251,10 +250,10 @@ def test_a_caller_who_goes_away_frees_the_device(path: str) -> None:
             )
             line.sendall(head.encode() + body)
             until = time.monotonic() + 10
-            while not found.service.device.copies and time.monotonic() < until:
+            while not found.service.scheduler.copies and time.monotonic() < until:
                 time.sleep(0.01)
         assert found.idle()
-        assert rests(found)
+        assert rests()
 
 
 def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
@@ -339,26 +338,21 @@ def test_an_input_that_the_model_cannot_answer_fails_alone() -> None:
         assert found.client.get("/v1/ready").status_code == 200
 
 
-def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Showing single copies, and what a job makes of its counts."""
+def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_scheduler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counting copies, and what a request makes of its counts."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
     with running() as found:
-        x, device = images(1)[0], found.service.device
-        estimate = device._engine.estimate
-
-        def unpeekable(tasks: Sequence[Task], **options: Any) -> Sequence[Evidence]:
-            if len(tasks) > 1:
-                broken()
-            return estimate(tasks, **options)
-
+        x = images(1)[0]
         with monkeypatch.context() as patch:
-            patch.setattr(device._engine, "estimate", unpeekable)
-            kinds = [each["event"] for each in stream(found, "/v1/certify/stream?n=2000", npy(x))]
-            assert kinds[-1] == "done"
-            assert "copies" not in kinds
+            patch.setattr("holdfast.sampling.local.LocalSampler.count", broken)
+            *_, last = stream(found, "/v1/certify/stream?n=2000", npy(x))
+            assert (last["event"], last["certificate"], last["error"]) == ("stopped", None, "broken")
+        assert found.client.get("/v1/ready").status_code == 200
         with monkeypatch.context() as patch:
             patch.setattr("holdfast.sequential.SequentialTest.update", broken)
             # The server closes the line on which it failed, so this one is not shared.
@@ -369,14 +363,14 @@ def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_device(mon
         assert found.decide(x, "at_least=0.2&radius=0.05").status_code == 200
 
 
-def test_a_device_without_its_thread_refuses_at_once() -> None:
+def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
     with running() as found:
-        device = found.service.device
-        device._closing = True
-        with device._changed:
-            device._changed.notify_all()
-        device._thread.join()
-        device._closing = False
+        scheduler = found.service.scheduler
+        scheduler._closing = True
+        with scheduler._changed:
+            scheduler._changed.notify_all()
+        scheduler._thread.join()
+        scheduler._closing = False
         refused = found.certify(images(1)[0], "n=300")
         assert refused.status_code == 503
         assert "does not work" in refused.json()["error"]
@@ -510,6 +504,16 @@ def test_an_exported_certificate_is_read_from_its_counts_not_from_its_summary(se
         assert each["curve"]["radius"] == curve.radius(at_least=each["at_least"]).tolist()
 
 
+def test_a_certificate_of_0_1_0_is_read_as_it_is_and_written_again() -> None:
+    path = Path(__file__).parents[1] / "certificates" / "written_by_0_1_0" / "certificate.json"
+    written = json.loads(path.read_text())
+    again = hf.Certificate.from_dict(written).to_dict()
+    with running() as found:
+        views = [found.client.post("/v1/read", json=each) for each in (written, again)]
+    assert [each.status_code for each in views] == [200, 200]
+    assert views[0].json() == views[1].json()
+
+
 def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Running) -> None:
     good = from_python().certify(images(1)[0], n=500, seed=5).to_dict()
     forgeries = []
@@ -589,9 +593,9 @@ def test_what_a_caller_who_went_away_wanted_read_is_never_begun(monkeypatch: pyt
 
     def waits_for(taken: int) -> bool:
         until = time.monotonic() + 10
-        while found.service.device.taken != taken and time.monotonic() < until:
+        while found.service.scheduler.taken != taken and time.monotonic() < until:
             time.sleep(0.01)
-        return found.service.device.taken == taken
+        return found.service.scheduler.taken == taken
 
     monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
     with running() as found, ThreadPoolExecutor(1) as pool:
@@ -620,10 +624,11 @@ def test_calibrations_for_what_strangers_send_are_not_kept(
     assert list(tmp_path.rglob("*.json"))
 
 
-def test_nothing_is_left_when_it_ends() -> None:
-    before = {thread.name for thread in threading.enumerate()}
+def test_nothing_is_left_when_it_ends(two_threads: None) -> None:
+    before = set(threading.enumerate())
     with running(small_served(Slow(small_net()))) as found:
         events = stream(found, "/v1/certify/stream?n=1000000", npy(images(1)[0]))
-        next(events)
-    left = {thread.name for thread in threading.enumerate()} - before
-    assert not [name for name in left if name.startswith("holdfast")]
+        assert {next(events)["event"] for _ in range(3)} >= {"accepted", "chosen"}
+        assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-worker")]
+    left = set(threading.enumerate()) - before
+    assert not [thread for thread in left if thread.name.startswith("holdfast")]

@@ -16,8 +16,10 @@ from scipy.stats import binom
 import holdfast as hf
 from evidence import evidence_of
 from holdfast.cli.app import run as holdfast
+from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
+from holdfast.runs.recorded import record
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
@@ -412,12 +414,37 @@ def test_error_and_coverage_are_two_statements() -> None:
     assert "both hold with at least 0.94" in str(triage)
 
 
+def written_by_0_1_0(certificate: hf.Certificate) -> hf.Certificate:
+    """The same counts, in a file without a description of the measures."""
+    document = certificate.to_dict()
+    del document["evidence"]["measures"]
+    return hf.Certificate.from_dict(document)
+
+
+def test_certificates_of_0_1_0_are_taken_with_the_tolerance_they_were_checked_to() -> None:
+    people = population(150, np.random.default_rng(11))
+    old = [(written_by_0_1_0(each), label) for each, label in people]
+    (before, origin), (after, later) = (bound_attacks(some, radius=0.05, alpha=0.001) for some in (old, people))
+    assert origin.sum_tolerance == pytest.approx(1e-3, abs=1e-12)
+    assert later.sum_tolerance == SUM_TOLERANCE
+    assert (before.other[after.other < 1] > after.other[after.other < 1]).all()
+    triage = hf.choose_threshold(old, radius=0.05, epsilon=0.2)
+    assert triage.origin == origin
+    assert hf.Triage.from_dict(json.loads(json.dumps(triage.to_dict()))) == triage
+    rule = AcceptanceRule(triage.rows[-1].threshold, 1_000, 100, triage.alpha, 1e-3)
+    test = threshold_test(bound_attacks(old, radius=0.05, alpha=triage.alpha)[0], rule)
+    assert triage.rows[-1].error_bound == test.error_bound(triage.delta)
+    triage.decide(people[0][0])
+    with pytest.raises(hf.InvalidInput, match="the threshold was chosen for"):
+        hf.choose_threshold(people, radius=0.05, epsilon=0.2).decide(old[0][0])
+
+
 def stored(path: Path, people: list[tuple[hf.Certificate, int]], status: str = "complete", **more: object) -> Path:
     config = {
         "kind": "certified",
         "status": status,
         "inputs": len(people),
-        "sigma": SIGMA,
+        **record(hf.Gaussian(SIGMA), [measure.info for measure in DEFAULT_MEASURES]),
         "n": 1_000,
         "n0": 100,
         "alpha": 0.001,

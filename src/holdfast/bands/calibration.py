@@ -83,7 +83,7 @@ _kept: ContextVar[bool] = ContextVar("kept", default=True)
 
 @contextmanager
 def not_kept() -> Iterator[None]:
-    """Calibrations that are found within are not written to the cache folder: what strangers ask for must not fill it."""
+    """Calibrations computed within are not written to the cache folder, so that requests of strangers cannot fill it."""
     token = _kept.set(False)
     try:
         yield
@@ -163,7 +163,7 @@ def _checksum(n: int, alpha: float, sides: Sides, gamma: float) -> str:
 
 
 def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
-    """Keep a calibration if the folder can be written; nothing depends on it."""
+    """Keep a calibration if the folder is writable; failing to is harmless."""
     path = _file(n, alpha, sides)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:

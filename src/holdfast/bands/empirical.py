@@ -1,4 +1,4 @@
-"""The empirical distribution itself: what infinitely many samples would give if these were they."""
+"""The empirical distribution itself: the limit of infinitely many samples with these frequencies."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Several methods on one sample, and the best of them everywhere: for a price."""
+"""The best of several methods on one sample, for an equal share of alpha each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -92,7 +92,7 @@ class Certificate:
 
     @property
     def alpha_per_claim(self) -> float:
-        """What each claim may spend: an equal part of what this look may."""
+        """The alpha of each claim: an equal share of this look's alpha."""
         return self.alpha * self.share / len(self.claims)
 
     @property

@@ -64,9 +64,21 @@ class ClassCertificate:
     provenance: Provenance = field(repr=False)
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        check_class_question(self.claims, self.method)
-        self.method.check_noise(self.counts.noise)
+        self.check(self.claims, self.alpha, self.method, self.counts.noise)
+
+    @staticmethod
+    def check(claims: Sequence[str] | None, alpha: float, method: Method, noise: Noise) -> tuple[str, ...]:
+        """The claims, None being all; refused if they do not exist, and so is a method that gives no certificate from counts."""
+        wanted = CLASS_CLAIMS if claims is None else (claims,) if isinstance(claims, str) else tuple(claims)
+        check_alpha(alpha)
+        if not wanted or not set(wanted) <= set(CLASS_CLAIMS) or len(set(wanted)) != len(wanted):
+            raise InvalidArgument(f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {claims!r}")
+        if not isinstance(method, Method) or method.needs_order or not method.guaranteed:
+            raise InvalidArgument(
+                f"method must give certificates from counts, such as CDF(band=BerkJones()), got {method!r}"
+            )
+        method.check_noise(noise)
+        return wanted
 
     @property
     def classes(self) -> int:
@@ -122,13 +134,3 @@ class ClassCertificate:
             raise NotClaimed(
                 f"this certificate does not claim {claim!r} (claims={self.claims!r}), and spent no alpha on it"
             )
-
-
-def check_class_question(claims: Sequence[str], method: Method) -> None:
-    """Refuse claims that do not exist, and methods that give no certificate from counts."""
-    if not claims or not set(claims) <= set(CLASS_CLAIMS) or len(set(claims)) != len(claims):
-        raise InvalidArgument(f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {claims!r}")
-    if not isinstance(method, Method) or method.needs_order or not method.guaranteed:
-        raise InvalidArgument(
-            f"method must give certificates from counts, such as CDF(band=BerkJones()), got {method!r}"
-        )

@@ -51,7 +51,7 @@ def format_confidence(alpha: float) -> str:
 
 
 def in_norm(noise: Noise) -> str:
-    """What follows a radius: nothing for l2, which goes without saying in the field."""
+    """Text after a radius that names its norm; empty for l2, the field's default."""
     return "" if noise.norm == "l2" else f" in {noise.norm}"
 
 

@@ -1,10 +1,10 @@
-"""What sampling leaves behind: counts that merge, and from which any certificate can be computed again.
+"""The counts that sampling returns: they add, and any certificate can be computed from them again.
 
 Selection and estimation are different types, so that the copies a class was chosen from cannot end up in its bound.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument, NotClaimed
-from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
+from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
 from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_count
@@ -25,6 +25,9 @@ MOST_SELECTION = 2**22
 
 CLAIMS = ("label", *(measure.name for measure in DEFAULT_MEASURES))
 """What is claimed unless told otherwise."""
+
+MEASURES_0_1_0 = (replace(PredictionScore().info, winning=(1 + SUM_TOLERANCE_0_1_0) / 2), Margin().info)
+"""What Holdfast 0.1.0 counted. Its copies were checked less closely, so that the score wins a little later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +145,9 @@ class Evidence:
 
 
 def stored_measures(described: list[dict[str, Any]] | None) -> tuple[MeasureInfo, ...]:
-    """Measures as a file describes them; what Holdfast 0.1.0 wrote has no description, and the default ones."""
+    """Measures as a file describes them; what Holdfast 0.1.0 wrote has no description."""
     if described is None:
-        return tuple(measure.info for measure in DEFAULT_MEASURES)
+        return MEASURES_0_1_0
     return tuple(MeasureInfo.from_dict(each) for each in described)
 
 

@@ -1,4 +1,4 @@
-"""How many samples could certify anything at all: said before sampling, not after."""
+"""The smallest n that can certify anything: checked before sampling."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -41,6 +41,7 @@ def check_feasible(
         )
 
 
+@lru_cache(maxsize=64)
 def smallest_n_for_label(alpha: float) -> int:
     """The smallest n for which a unanimous vote certifies the label at the input itself."""
     return _first(lambda n: clopper_pearson_lower(n, n, alpha) > 0.5, "label", alpha)

@@ -1,4 +1,4 @@
-"""Cohen et al.'s label certificate, from the votes that come free with the scores."""
+"""Cohen et al.'s label certificate, from the votes of the same noisy copies."""
 
 from dataclasses import dataclass
 

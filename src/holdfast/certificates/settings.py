@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificates.evidence import CLAIMS, MOST_SELECTION, check_claims, claimable
+from holdfast.certificates.certificate import Certificate, Provenance
+from holdfast.certificates.evidence import (
+    CLAIMS,
+    MOST_SELECTION,
+    Evidence,
+    Selection,
+    check_claims,
+    claimable,
+)
 from holdfast.certificates.feasibility import check_feasible
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
@@ -14,9 +22,15 @@ from holdfast.validation import check_alpha, check_count, check_sides
 
 @dataclass(frozen=True)
 class Settings:
-    """Copies, alpha, claims, sides and method; checked before anything is sampled.
+    """Checked as a whole, before anything is sampled.
 
-    ``claims`` None stands for the label and everything that is measured.
+    Attributes:
+        n: noisy copies for estimation.
+        n0: other copies, to choose the class.
+        alpha: total failure probability of a certificate, shared equally by its claims.
+        claims: of ``"label"`` and the names of what is measured; None stands for all of them.
+        sides: ``"lower"``, or ``"both"`` for upper bounds too (each side then gets half).
+        method: which bound; the default is the best one for a whole curve.
     """
 
     n: int = 100_000
@@ -44,8 +58,8 @@ class Settings:
         claims = CLAIMS if asked is None else tuple(asked)
         if asked is not None:
             object.__setattr__(self, "claims", claims)
-        if set(claims) <= set(CLAIMS):
-            claims = check_claims(claims, CLAIMS)
+        # What may be claimed is known when it is resolved, and told then.
+        if claims and set(claims) <= set(CLAIMS) and len(set(claims)) == len(claims):
             check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
 
     def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
@@ -56,3 +70,16 @@ class Settings:
         sides = check_sides(self.sides)
         check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method, measures=measures)
         return replace(self, claims=claims)
+
+    def certificate(self, selection: Selection, evidence: Evidence, provenance: Provenance) -> Certificate:
+        """What these settings make of counts: n0 copies chose the class, others are the evidence for it."""
+        return Certificate(
+            predicted=selection.predicted,
+            n0=self.n0,
+            alpha=self.alpha,
+            claims=tuple(self.claims or ()),
+            sides=check_sides(self.sides),
+            method=self.method,
+            evidence=evidence,
+            provenance=provenance,
+        )

@@ -106,7 +106,7 @@ def demo(
 
 
 def _three(entries: "Sequence[Entry]") -> "dict[str, Entry]":
-    """The most confident input, the one whose radius promises most beyond its confidence, and the most fragile."""
+    """The most confident input, the one with the largest gap between label radius and confidence, and the most fragile."""
     from holdfast.certificates.certificate import Certificate
 
     def confidence(certificate: Certificate, scales: int) -> float:

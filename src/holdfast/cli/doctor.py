@@ -1,4 +1,4 @@
-"""``holdfast doctor``: is everything here, and does it compute what it should?"""
+"""``holdfast doctor``: checks the installation, and that it computes known results."""
 
 import platform
 import shutil
@@ -64,8 +64,8 @@ def _closed_form() -> str:
     """A probit model's worst case is known: the certificate must be below it, and near it."""
     import numpy as np
 
-    from holdfast.models.probit import ProbitModel
     from holdfast.smoothed import SmoothedClassifier
+    from holdfast.zoo.probit import ProbitModel
 
     x, sigma, radii = np.full(16, 0.5, dtype=np.float32), 0.5, np.array([0.0, 0.25, 0.5])
     model = ProbitModel(np.linspace(0.1, 0.5, 16))

@@ -1,4 +1,4 @@
-"""``holdfast triage``: from which confidence on a service may decide by itself, and what it then does."""
+"""``holdfast triage``: chooses a confidence threshold with a guarantee, and applies it to a run."""
 
 import json
 from pathlib import Path
@@ -110,7 +110,7 @@ def _note(text: str) -> None:
 
 
 def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
-    """What the rule says about each input of a run, as it is there."""
+    """The rule's verdict on each input of a run."""
     verdicts = [(found.decide(certificate), label) for certificate, label in labelled]
     accepted = [(verdict, label) for verdict, label in verdicts if verdict.accepted]
     return {

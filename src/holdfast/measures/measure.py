@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SUM_TOLERANCE = 2.0**-16
 """How far the probabilities of one noisy copy may be from summing to one; every copy is checked to stay within it."""
+SUM_TOLERANCE_0_1_0 = 1e-3
+"""What Holdfast 0.1.0 checked, and its files do not say."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _TAKEN = ("n", "votes", "measures", "label", "index", "predicted", "abstained", "bins", "seconds", "compiled")
@@ -38,10 +40,7 @@ class MeasureInfo:
     thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in _TAKEN:
-            raise InvalidArgument(
-                f"a measure's name must be lower-case words joined by '-', and not one of {', '.join(_TAKEN)}; got {self.name!r}"
-            )
+        check_name(self.name)
         object.__setattr__(self, "support", check_support(self.support))
         if self.winning is not None:
             object.__setattr__(self, "winning", check_number("winning", self.winning))
@@ -55,6 +54,15 @@ class MeasureInfo:
     def from_dict(cls, d: Mapping[str, Any]) -> "MeasureInfo":
         """The inverse of :meth:`to_dict`."""
         return cls(d["name"], d["title"], tuple(d["support"]), d["winning"], tuple(d["thresholds"]))
+
+
+def check_name(name: str) -> str:
+    """Refuse a name that cannot be a claim, a column and the value of an option."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _TAKEN:
+        raise InvalidArgument(
+            f"a measure's name must be lower-case words joined by '-', and not one of {', '.join(_TAKEN)}; got {name!r}"
+        )
+    return name
 
 
 class Measure(ABC):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.measures.measure import SUM_TOLERANCE, Measure
+from holdfast.measures.measure import SUM_TOLERANCE, Measure, MeasureInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,3 +27,8 @@ class PredictionScore(Measure):
     def __call__(self, probabilities: "Tensor", target: "Tensor") -> "Tensor":
         """The target's column."""
         return probabilities.gather(1, target[:, None])[:, 0]
+
+
+def sum_tolerance(score: MeasureInfo) -> float:
+    """How far the probabilities of copies may be from summing to one, where the score is described like this."""
+    return 1.0 if score.winning is None else 2 * score.winning - 1

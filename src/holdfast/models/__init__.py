@@ -10,10 +10,9 @@ from torch import nn
 from holdfast.errors import InvalidArgument
 from holdfast.models.callable import CallableModel
 from holdfast.models.model import Model
-from holdfast.models.probit import ProbitModel
 from holdfast.models.torch import TorchModel, resolve_device
 
-__all__ = ["CallableModel", "Model", "ProbitModel", "TorchModel", "as_model", "resolve_device"]
+__all__ = ["CallableModel", "Model", "TorchModel", "as_model", "resolve_device"]
 
 
 def as_model(
@@ -25,6 +24,8 @@ def as_model(
     compiled: bool | None,
 ) -> Model:
     """A model as it is; a module, or any other function of a batch, as one."""
+    if compiled is not None and not isinstance(compiled, bool):
+        raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compiled!r}")
     if isinstance(given, nn.Module):
         return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
     if device not in (None, "cpu", "auto") or precision != "float32" or compiled:

@@ -1,6 +1,7 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -54,9 +55,6 @@ class Model(ABC):
     def refresh(self) -> None:  # noqa: B027
         """Take over the weights as they are now, where they are copies; called when sampling begins."""
 
-    def fix_structure(self) -> None:  # noqa: B027
-        """Answer as the replicas do, which were found to answer alike, whatever the original has been turned into since."""
-
     def session(self) -> AbstractContextManager[None]:
         """Forward passes happen within it: the place to lock and to set modes."""
         return nullcontext()
@@ -86,6 +84,6 @@ class Model(ABC):
         """Changes whenever weights are written to, as far as that can be told."""
         return None
 
-    def moved(self, device: torch.device) -> "Model":  # noqa: ARG002
-        """The same model on a device of another machine, once it was sent there; this one, if it has no choice."""
-        return self
+    def builder(self) -> Callable[[torch.device], "Model"]:
+        """Makes the same model on a device of another process; what cloudpickle can send there."""
+        return lambda _: self

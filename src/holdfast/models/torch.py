@@ -4,7 +4,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import RLock
 from typing import Any
 
 import torch
@@ -15,22 +14,20 @@ from holdfast.models.fast.compile import compiled_module, has_wide_convolutions,
 from holdfast.models.fast.flops import counted_flops
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import Precision, precision_named
-from holdfast.models.fingerprint import fingerprint
+from holdfast.models.fingerprint import fingerprint, structure_hash
 from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, output_error
 from holdfast.models.replica import copy_weights, replica_of, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _LOW = (torch.bfloat16, torch.float16)
-_running = RLock()
-"""Held by who runs a user's own module, which must not be asked by two threads."""
 
 
 class TorchModel(Model):
     """Wraps a module that maps a batch to logits or to probabilities; ``outputs`` says which, and it is checked.
 
-    The module is put on ``device`` if one is given and is otherwise left where its parameters are. Replicas of it do the
-    work, in evaluation and inference mode. Its structure is fixed when this is made; weights that are changed in place
+    The module is put on ``device`` if one is given and is otherwise left where its parameters are. It is never run: replicas
+    of it are, in evaluation and inference mode. Its structure is fixed when this is made; weights that are changed in place
     are seen whenever sampling begins. A module that cannot be replicated is run itself, by one worker.
 
     Parameters:
@@ -56,18 +53,17 @@ class TorchModel(Model):
         self._precision = precision_named(precision, self.device)
         if device is not None:
             net.to(self.device)
-        self._net = net
         self.name = type(net).__name__
         self.precision = precision
         self._asked = compiled
         self.compiled = bool(compiled)
-        with _running:
-            self._prototype = replica_of(net, share=True, own_classes=False)
+        self._prototype = _prototype(net)
+        self._module = net if self._prototype is None else self._prototype
         self._weights = weights_of(net)
 
     def fingerprint(self) -> str | None:
         """Of the structure and the weights that are certified."""
-        return fingerprint(self._net if self._prototype is None else self._prototype)
+        return fingerprint(self._module)
 
     @property
     def rounded(self) -> bool:
@@ -84,20 +80,15 @@ class TorchModel(Model):
         """All visible GPUs, if a GPU without a number was asked for."""
         return self._devices
 
-    def fix_structure(self) -> None:
-        """With the module's weights, as ever."""
-        if self._prototype is not None:
-            self._net = replica_of(self._prototype, share=True, own_classes=False) or self._net
-
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Evaluation mode for the module itself, which nobody else runs meanwhile."""
-        with _running, _evaluating(self._net), self._precision.rules():
+        """The precision's rules; evaluation mode, which a replica is in already."""
+        with self._precision.rules(), _evaluating(self._module):
             yield
 
     def probabilities(self, batch: Tensor) -> Tensor:
-        """What the module itself says."""
-        return as_probabilities(self._run(self._net, batch), logits=self._logits)
+        """What the module says, plainly run."""
+        return as_probabilities(self._run(self._module, batch), logits=self._logits)
 
     def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(self.device):
@@ -113,10 +104,10 @@ class TorchModel(Model):
                 ) from error
 
     def validate(self, rows: Tensor) -> Tensor:
-        """Probabilities of a few rows by the module itself; its operations are counted on the way."""
+        """Probabilities of a few rows; operations are counted on the way."""
         before = self.weights_version
-        with counted_flops(self._net) as found:
-            answer = self._run(self._net, rows)
+        with counted_flops(self._module) as found:
+            answer = self._run(self._module, rows)
         self.flops = sum(found) / len(rows)
         fault = output_error(answer, len(rows), logits=self._logits)
         if before != self.weights_version:
@@ -151,22 +142,12 @@ class TorchModel(Model):
             stacklevel=2,
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to other processes, on the CPU."""
-        net = self._net if self._prototype is None else self._prototype
-        net = net if self.device.type == "cpu" else copy.deepcopy(net).cpu()
-        return {**vars(self), "_net": net, "_prototype": None, "_weights": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
-
-    def moved(self, device: torch.device) -> "TorchModel":
-        """The same model, moved there for good; for a copy in another process."""
-        self._net.to(device)
-        self.device, self._devices = device, (device,)
-        self._prototype, self._weights = replica_of(self._net, share=True, own_classes=False), weights_of(self._net)
-        return self
+    def builder(self) -> Callable[[torch.device], Model]:
+        """With a copy of the module on the CPU, if it is elsewhere: what can be sent to any machine."""
+        net = self._module if self.device.type == "cpu" else copy.deepcopy(self._module).cpu()
+        outputs = "logits" if self._logits else "probabilities"
+        settings = {"outputs": outputs, "precision": self.precision, "compiled": self._asked}
+        return lambda device: TorchModel(net, device=device, **settings)  # type: ignore[arg-type]
 
 
 class TorchReplica(Model):
@@ -258,6 +239,12 @@ def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ..
     first = torch.device("cuda", torch.cuda.current_device())
     every = (torch.device("cuda", number) for number in range(torch.cuda.device_count()))
     return first, (first, *(other for other in every if other != first))
+
+
+def _prototype(net: nn.Module) -> nn.Module | None:
+    """A replica of the module as it is now, if it is one down to the last attribute."""
+    made, structure = replica_of(net, share=True, own_classes=False), structure_hash(net)
+    return made if made is not None and structure is not None and structure == structure_hash(made) else None
 
 
 @contextmanager

@@ -72,7 +72,10 @@ def _shifted(z: NDArray[np.float64], sigma: float, radius: float) -> NDArray[np.
 def as_noise(noise: Noise | None, sigma: float | None) -> Noise:
     """The noise that was meant: ``sigma=s`` is the short form of ``noise=Gaussian(s)``."""
     if (noise is None) == (sigma is None):
-        raise InvalidArgument("expected the noise: either sigma=0.25, for Gaussian noise, or noise=..., and not both")
+        raise InvalidArgument(
+            f"sigma must be a positive number, such as sigma=0.25 for Gaussian noise, or another noise be given, such as "
+            f"noise=Uniform(0.5), and not both; got {'neither' if noise is None else 'both'}"
+        )
     if sigma is not None:
         return Gaussian(sigma)
     if not isinstance(noise, Noise):

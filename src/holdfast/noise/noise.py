@@ -40,7 +40,7 @@ class Noise(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """In a few words, for people: ``sigma = 0.25``."""
+        """A short description for people: ``sigma = 0.25``."""
 
     @abstractmethod
     def least_probability(self, p: ArrayLike, radius: ArrayLike) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ class Noise(ABC):
         """Independent numbers of the noise with ``scale`` one, in the order of the generator's stream."""
 
     def decay(self, p: NDArray[np.float64]) -> Callable[[float], NDArray[np.float64]]:
-        """:meth:`least_probability` of fixed events as a function of the radius alone; for those that can be faster so."""
+        """:meth:`least_probability` of fixed events as a function of the radius alone; override it if that is faster."""
         return partial(self.least_probability, p)
 
     @property

@@ -11,7 +11,7 @@ from holdfast.errors import InvalidArgument
 
 
 class Stage(IntEnum):
-    """What noisy copies are for; the two never share any."""
+    """What noisy copies are used for; the two stages never share copies."""
 
     SELECTION = 0
     ESTIMATION = 1

@@ -79,7 +79,7 @@ def page(
     *,
     pictures: Mapping[int, Sheets] | None = None,
 ) -> str:
-    """The whole file. Its own rules (a content security policy) let no other script run and nothing be fetched."""
+    """The whole file. Its content security policy forbids other scripts and any fetching."""
     columns = Columns()
     document = payload(runs, question, radii, pictures or {}, columns)
     style = _asset("page.css")

@@ -1,4 +1,4 @@
-"""Which pictures a report can show: the data its runs were made from, where they are at hand."""
+"""Pictures of a report: from the data of its runs, where they are available."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""May a run's inputs stand for those to come? Only if all of them are there, and none was trained on."""
+"""Checks that a run may calibrate a triage: it is complete, and its inputs were not used for training."""
 
 from collections.abc import Mapping
 from pathlib import Path

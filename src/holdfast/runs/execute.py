@@ -75,7 +75,7 @@ def certify_run(
 def execute(
     smoothed: SmoothedClassifier, plan: Plan, *, progress: bool | None = None, say: Callable[[str], None] = ignore
 ) -> CertifiedRun:
-    """Certify every input of the plan; an interruption keeps what was finished, and the same plan goes on from there.
+    """Certify every input of the plan; an interruption keeps finished certificates, and the same plan resumes from there.
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
@@ -108,7 +108,7 @@ def execute(
 
 @dataclass
 class _New:
-    """Makes the run's folder when there is something to put into it, and locks it; picks up where it was interrupted."""
+    """Creates and locks the run's folder when the first certificates are written; opens it again after an interruption."""
 
     path: Path
     config: Mapping[str, Any]

@@ -27,13 +27,13 @@ class RunFolder:
 
     @staticmethod
     def refuse(path: Path) -> None:
-        """Refuse a place where something is already, before any work is done for it."""
+        """Refuse a path that holds something already, before any work is done."""
         if path.exists() and not _is_bare(path):
             raise RunError(f"{path} exists already and is left as it is; choose another --out, or move it away first")
 
     @staticmethod
     def check_room(path: Path, *, bytes_needed: int) -> None:
-        """Refuse a place that cannot be written to, and a disk that is too full."""
+        """Refuse a path that cannot be written to, and a disk that is too full."""
         parent = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise RunError(
@@ -119,7 +119,7 @@ class RunFolder:
         return target
 
     def sweep(self) -> None:
-        """Remove what a killed process left half written; only for who holds the folder's lock."""
+        """Remove half-written files of a killed process. Requires the folder's lock."""
         for leftover in self.path.rglob(f"*{_UNFINISHED}"):
             leftover.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""A lock on a run's folder that dies with its process, however the process dies."""
+"""A lock on a run's folder that the operating system releases when the process ends, however it ends."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The part files of a run: which there are, and what is in them, without reading more than is asked for."""
+"""The part files of a run: lists them, and reads only the columns asked for."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Continuing a run that was killed: is it the same question, and what of it is finished?"""
+"""Resuming an interrupted run: checks that the question is the same, and finds what is finished."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import RunError
+from holdfast.measures import DEFAULT_MEASURES
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parts import next_part, read_indices
 from holdfast.runs.recorded import recorded_measures, recorded_noise
@@ -64,7 +65,7 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
 
 
 def begun(folder: RunFolder) -> ResumeState:
-    """What is there of an unfinished run, swept of half-written files; only for who holds the folder's lock."""
+    """The state of an unfinished run, after removing half-written files. Requires the folder's lock."""
     folder.sweep()
     return ResumeState(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
 
@@ -107,6 +108,8 @@ def _other_noise_or_measures(config: Mapping[str, Any], asked: Mapping[str, Any]
         there, here = ("unknown" if each is None else each.title for each in noises)
         found.append(f"the noise is {there} there and {here} here")
     measures = recorded_measures(config), recorded_measures(asked)
+    if "measures" not in config and measures[1] == tuple(measure.info for measure in DEFAULT_MEASURES):
+        return found  # what is added was checked more closely, and is read like the rest
     if measures[0] != measures[1]:
         there, here = (_shown([info.name for info in each]) for each in measures)
         different = f"the measures are {there} there and {here} here"

@@ -27,7 +27,7 @@ _POINTS = 201
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Who was asked and what was answered, one entry an input, in the run's order; ``predicted`` is -1 where a log says no more."""
+    """Index, label and answer of each input, in the run's order; ``predicted`` is -1 where a log names no class."""
 
     index: NDArray[np.int64]
     label: NDArray[np.int64]
@@ -36,7 +36,7 @@ class Answers:
 
 
 class Run(ABC):
-    """What a report needs of a run: who was predicted rightly, and how low each bound is at each radius."""
+    """What a report needs of a run: which inputs are predicted correctly, and each bound at each radius."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.path = folder.path

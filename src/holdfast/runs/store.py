@@ -60,7 +60,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
 
 
 def bytes_per_entry(n: int, measures: int) -> int:
-    """A generous guess, for asking whether the disk has room: so many histograms, a few bytes an occupied bin."""
+    """A generous estimate, to check the room on the disk: a few bytes per occupied bin of each histogram."""
     return 2_000 + measures * 6 * min(n, 16_385)
 
 
@@ -77,7 +77,7 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
 
 
 def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
-    """Write compact entries as the part of that number; again, if an interruption hid that it had been written."""
+    """Write compact entries as the part of that number; repeats a write that an interruption hid."""
     # Occupied counters are close together and neighbouring counts are alike: differences take half the space of the numbers.
     lists = [field.name for field in table.schema if pa.types.is_list(field.type)]
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}

@@ -1,4 +1,4 @@
-"""Writing a run: alone in its folder, in parts, so that little is lost whenever it ends."""
+"""Writes a run in parts, so that little is lost when it is interrupted."""
 
 import math
 import time
@@ -61,7 +61,7 @@ class RunWriter:
 
 @contextmanager
 def writing(place: Callable[[], RunFolder], begun: ResumeState | None) -> Iterator[RunWriter]:
-    """A writer that keeps what was finished, whatever happens; the run is complete when the block ends."""
+    """A writer that keeps finished certificates, whatever happens; the run is complete when the block ends."""
     writer = RunWriter(place, begun)
     try:
         yield writer

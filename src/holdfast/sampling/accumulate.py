@@ -19,6 +19,7 @@ from holdfast.scores import ScoreHistogram
 from holdfast.scores.grid import Grid
 
 CLASS_BINS = 4_096
+_ALL = 1e-3
 
 
 class Accumulator:
@@ -44,8 +45,11 @@ class Accumulator:
                 part = _KINDS[counting]([spans[slot] for slot in slots], measures, device)
                 self._parts.append((part, where.to(device)))
 
-    def add(self, probabilities: Tensor, slots: Tensor) -> None:
-        """Count a batch: one row of class probabilities and one span's slot each; the slot after the last is thrown away."""
+    def add(self, probabilities: Tensor, slots: Tensor, count: int) -> None:
+        """Count a batch: one row of class probabilities and one span's slot each; the slot after the last is thrown away.
+
+        ``count`` is how many rows are copies of a span.
+        """
         # The largest deviation of a row from being probabilities; NaN stays NaN. The device is asked only at the end.
         # Negative entries are left out of the sum: many small ones would hide that two classes together exceed one.
         sums = (probabilities.clamp(min=0).sum(1) - 1).abs().amax()
@@ -58,7 +62,7 @@ class Accumulator:
                 part.add(probabilities, where[slots])
                 for other, _ in self._parts:
                     other.follow(part)
-        self._seen += len(slots)
+        self._seen += count
 
     def merge(self, other: Self) -> None:
         """Take in what another worker counted; on the host, which waits until a GPU's counts are there."""
@@ -136,6 +140,7 @@ class _Sums(_Counters):
         """A selection each."""
         (sums,) = self._rows()
         for span, row in zip(self._spans, sums, strict=True):
+            assert abs(row.sum() / SCORE_UNIT / span.copies - 1) < _ALL, "every selection copy was counted"
             yield span, Selection(span.copies, row)
 
 

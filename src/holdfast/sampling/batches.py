@@ -21,13 +21,14 @@ from holdfast.sampling.span import NoiseSpan
 class Batch:
     """Noisy copies, the span that each belongs to, and how many count.
 
-    The last batch of a worker ends with the probe's rows; they, and copies that only fill it up, have the slot after the
-    last span's.
+    A worker's first batch begins with the probe's rows, and its last one ends with them. They, and copies that only fill a
+    batch up, have the slot after the last span's.
     """
 
     copies: Tensor
     slots: Tensor
     count: int
+    first: bool
     last: bool
 
 
@@ -36,7 +37,7 @@ class NoisyBatches(ABC):
     """The noisy copies of ``spans``: which there are depends on the spans and the noise alone.
 
     Attributes:
-        probe: a few rows that every worker's last batch ends with.
+        probe: a few rows, at most half a batch, that every worker is asked first and last.
     """
 
     spans: Sequence[NoiseSpan]
@@ -113,7 +114,13 @@ class BlockBatches(NoisyBatches):
         pieces = islice(self._pieces(), count * worker // workers, count * (worker + 1) // workers)
         copies = torch.zeros(self.batch, *self.shape)
         slots = torch.full((self.batch,), len(self.spans))
-        filled = 0
+        shown = filled = len(self.probe)
+        copies[:shown] = self.probe
+        first = True
+
+        def batch(*, last: bool = False) -> Batch:
+            return Batch(copies.to(device), slots.to(device), filled - shown * first, first, last)
+
         for drawn, group in groupby(pieces, key=lambda piece: piece.block):
             of_block = list(group)
             block = standard_block(self.noise, drawn, self.shape, max(piece.last for piece in of_block))
@@ -128,16 +135,16 @@ class BlockBatches(NoisyBatches):
                     taken += rows
                     filled += rows
                     if filled == self.batch:
-                        yield Batch(copies.to(device), slots.to(device), filled, last=False)
-                        filled = 0
-        room = self.batch - len(self.probe)
+                        yield batch()
+                        filled, first = 0, False
+        room = self.batch - shown
         for last in (False, True) if filled > room else (True,):
             slots[filled:] = len(self.spans)
-            copies[filled:] = self.probe[0]
+            copies[filled:] = copies[:1]
             if last:
                 copies[room:] = self.probe
-            yield Batch(copies.to(device), slots.to(device), filled, last)
-            filled = 0
+            yield batch(last=last)
+            filled, first = 0, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +165,7 @@ class CounterBatches(NoisyBatches):
         return -(-self._total // self.batch)
 
     def of_worker(self, worker: int, workers: int, device: torch.device) -> Iterator[Batch]:
-        """Every ``workers``-th batch of the spans' copies one after the other."""
+        """A stretch of the spans' copies one after the other."""
         image = len(self.shape) == 3
         # Together by NumPy: the host's threads would take longer to wake than to copy.
         inputs = torch.from_numpy(np.stack([span.x.numpy() for span in self.spans])).to(device)
@@ -178,15 +185,18 @@ class CounterBatches(NoisyBatches):
         else:
             copies = flat.view(self.batch, *self.shape)
         probe = self.probe.to(device)
-        last = False
-        for first in range(worker * self.batch, total + workers * self.batch, workers * self.batch):
-            count = max(0, min(self.batch, total - first))
-            last = count <= self.batch - len(probe)
-            places = rows + first
-            slots = torch.bucketize(places, ends, right=True)
+        shown, nobody = len(probe), len(self.spans)
+        begin, end = total * worker // workers, total * (worker + 1) // workers
+        for start in range(begin - shown, end + self.batch, self.batch):
+            first, last = start < begin, start + self.batch - shown >= end
+            places = rows + start
+            inside = (places >= begin) & (places < end)
+            slots = torch.where(inside, torch.bucketize(places, ends, right=True), nobody)
             add_noise(inputs, keys, slots, places + offsets[slots], self.noise.multiplier, flat)
+            if first:
+                copies[:shown] = probe
             if last:
-                copies[self.batch - len(probe) :] = probe
-            yield Batch(copies, slots, count, last)
+                copies[self.batch - shown :] = probe
+            yield Batch(copies, slots, min(start + self.batch, end) - max(start, begin), first, last)
             if last:
                 return

@@ -1,21 +1,43 @@
 """Who runs the noisy copies: this machine, or a cluster. The certificates are the same."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from torch import Tensor
 
 from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
 from holdfast.noise import Noise
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling.requests import AnyRequest
+from holdfast.sampling.scheduler import Executor, JobSizer, Scheduler
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """What all requests of a run have in common.
+
+    Attributes:
+        x: an input like theirs.
+        copies: how many one of them takes at most.
+        batch: rows of a forward pass; None for what suits the model and its device.
+    """
+
+    model: Model
+    noise: Noise
+    measures: Sequence[Measure]
+    x: Tensor
+    copies: int
+    batch: int | None = None
 
 
 class Engine(ABC):
     """Runs requests. Usable in a ``with`` block, after which nothing of it is left running."""
 
-    @abstractmethod
     def run(
         self,
         model: Model,
@@ -39,6 +61,16 @@ class Engine(ABC):
             on_copies: told how many more copies are done.
             in_order: whether requests come back in the order they were given in, or as soon as they are finished.
         """
+        waiting = iter(requests)
+        first = next(waiting, None)
+        if first is not None:
+            work = Workload(model, noise, measures, first.x, first.most_copies, batch)
+            executor, sizer = self.start(work, on_copies)
+            yield from Scheduler(executor, sizer, in_order=in_order).run(itertools.chain((first,), waiting))
+
+    @abstractmethod
+    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
+        """Who runs the jobs of a workload, and how large they are; the model is checked here, and refused in words."""
 
     @abstractmethod
     def close(self) -> None:

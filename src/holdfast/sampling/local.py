@@ -1,8 +1,7 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,18 +11,16 @@ import torch
 from torch import Tensor
 
 from holdfast.certificates.evidence import Selection
-from holdfast.measures import DEFAULT_MEASURES, Measure
 from holdfast.models import Model
-from holdfast.noise import Noise
+from holdfast.models.check import difference
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batches import NoisyBatches, batches_for
-from holdfast.sampling.engine import Engine
-from holdfast.sampling.requests import AnyRequest
-from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.engine import Engine, Workload
+from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer
 from holdfast.sampling.side_stream import side_stream
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
-from holdfast.sampling.workers import AnswersChanged, WorkerCache, Workers, smaller_batch, written_to
+from holdfast.sampling.workers import WorkerCache, Workers, dependent_rows, smaller_batch, written_to
 
 _SECONDS = 10.0
 """What a crash costs: finished inputs are handed on that often."""
@@ -43,26 +40,18 @@ class LocalSampler:
     """
 
     def __init__(
-        self,
-        model: Model,
-        noise: Noise,
-        measures: Sequence[Measure],
-        *,
-        x: Tensor,
-        copies: int,
-        batch: int | None = None,
-        cache: WorkerCache | None = None,
-        kind: type[NoisyBatches] | None = None,
+        self, work: Workload, *, cache: WorkerCache | None = None, kind: type[NoisyBatches] | None = None
     ) -> None:
-        self.model = model
-        self._noise, self._measures = noise, tuple(measures)
-        self._kind = kind or batches_for(noise, model.device)
-        self._cache = cache or WorkerCache(model)
-        self._x, self._copies = x, copies
-        self._workers = self._get(batch)
+        self.model, self._noise, self._measures = work.model, work.noise, tuple(work.measures)
+        self._work = work
+        self._kind = kind or batches_for(work.noise, work.model.device)
+        self._cache = cache or WorkerCache(work.model)
+        self._workers = self._get(work.batch)
+        self._answers: Tensor | None = None
+        """What the first worker said of the probe first; nobody may say otherwise later."""
 
     def _get(self, batch: int | None) -> Workers:
-        return self._cache.get(self._noise, self._x, copies=self._copies, batch=batch, kind=self._kind)
+        return self._cache.get(self._noise, self._work.x, copies=self._work.copies, batch=batch, kind=self._kind)
 
     @property
     def batch(self) -> int:
@@ -98,44 +87,39 @@ class LocalSampler:
                 reported += done
                 on_copies(done)
 
-            # Counts of a failed attempt are thrown away: nothing is counted twice.
-            size = self.batch
             try:
-                found = self._pass(spans, count, alone=alone)
+                return self._pass(spans, count, alone=alone)
             except torch.OutOfMemoryError as error:
-                size = smaller_batch(self.model, size, error)
-            except AnswersChanged:
-                if not self._workers.reused:
-                    raise
-                self._cache.forget()
-            else:
-                self._workers = replace(self._workers, reused=False)
-                return found
-            on_copies(-reported)
-            self._workers = self._get(size)
+                # Counts of the failed attempt are thrown away: nothing is counted twice.
+                size = smaller_batch(self.model, self.batch, error)
+                on_copies(-reported)
+                self._workers, self._answers = self._get(size), None
 
     def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
         workers = self._workers
-        batches = self._kind(spans, self._noise, workers.batch, workers.probe.rows)
+        batches = self._kind(spans, self._noise, workers.batch, workers.probe)
         models = workers.models[: 1 if alone else batches.shares]
         stop = Event()
 
-        def work(number: int) -> tuple[Accumulator, Tensor]:
+        def work(number: int) -> tuple[Accumulator, list[Tensor]]:
             torch.set_num_threads(threads)
             model = models[number]
             accumulator = Accumulator(spans, self._measures, model.device)
+            shown, answers = len(workers.probe), list[Tensor]()
             with side_stream(model.device) as counting:
                 for batch in batches.of_worker(number, len(models), model.device):
                     probabilities = model.probabilities(batch.copies)
                     with counting(probabilities, batch.slots):
-                        accumulator.add(probabilities, batch.slots)
+                        accumulator.add(probabilities, batch.slots, batch.count)
+                    answers += [probabilities[:shown]] * batch.first
+                    answers += [probabilities[len(probabilities) - shown :]] * batch.last
                     on_copies(batch.count)
                     if stop.is_set():
                         break
             if model.device.type == "cuda":
                 # Whoever reads the counts may be in another stream.
                 torch.cuda.current_stream(model.device).synchronize()
-            return accumulator, probabilities[len(probabilities) - len(workers.probe.rows) :]
+            return accumulator, answers
 
         before, threads = torch.get_num_threads(), workers.threads
         with ExitStack() as stack:
@@ -147,16 +131,19 @@ class LocalSampler:
             found = [work(0)] if alone else self._in_threads(work, len(models), stop)
         if workers.weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
-        for _, answers in found:
-            workers.probe.check(self.model, answers)
+        for answers in (each for _, some in found for each in some):
+            self._answers = answers.cpu() if self._answers is None else self._answers
+            fault = difference(answers, self._answers, workers.tolerance)
+            if fault:
+                raise dependent_rows(self.model, fault)
         accumulator = found[0][0]
         for other, _ in found[1:]:
             accumulator.merge(other)
         return accumulator.results(self.model.name, self._noise)
 
     def _in_threads(
-        self, work: Callable[[int], tuple[Accumulator, Tensor]], workers: int, stop: Event
-    ) -> list[tuple[Accumulator, Tensor]]:
+        self, work: Callable[[int], tuple[Accumulator, list[Tensor]]], workers: int, stop: Event
+    ) -> list[tuple[Accumulator, list[Tensor]]]:
         if self.model.device.type == "cuda":
             for device in self.model.devices:
                 torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's
@@ -225,39 +212,22 @@ class Local(Engine):
     def __post_init__(self) -> None:
         self._cache: WorkerCache | None = None
 
-    def sampler(
-        self, model: Model, noise: Noise, measures: Sequence[Measure], request: AnyRequest, batch: int | None = None
-    ) -> LocalSampler:
-        """For requests like this one; the model is checked. The workers of the last model are kept."""
-        cache = self._cache
-        if cache is None or cache.model is not model:
-            cache = self._cache = WorkerCache(model)
-        return LocalSampler(model, noise, measures, x=request.x, copies=request.most_copies, batch=batch, cache=cache)
-
-    def run(
-        self,
-        model: Model,
-        noise: Noise,
-        requests: Iterable[AnyRequest],
-        *,
-        measures: Sequence[Measure] = DEFAULT_MEASURES,
-        batch: int | None = None,
-        on_copies: OnDone = ignore,
-        in_order: bool = True,
-    ) -> Iterator[AnyRequest]:
+    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
         """As many requests at a time as take about ten seconds; the first few are few, since nothing is known yet."""
-        waiting = iter(requests)
-        first = next(waiting, None)
-        if first is None:
-            return
-        sampler = self.sampler(model, noise, measures, first, batch)
-        scheduler = Scheduler(
-            LocalExecutor(sampler, on_copies), JobSizer(first_copies(model), _SECONDS, cut=False), in_order=in_order
-        )
-        yield from scheduler.run(itertools.chain((first,), waiting))
+        sampler = self.sampler(work)
+        return LocalExecutor(sampler, on_copies), JobSizer(first_copies(work.model), _SECONDS, cut=False)
+
+    def sampler(self, work: Workload) -> LocalSampler:
+        """Its model is checked. The workers of the last model are kept."""
+        cache = self._cache
+        if cache is None or cache.model is not work.model:
+            cache = self._cache = WorkerCache(work.model)
+        return LocalSampler(work, cache=cache)
 
     def close(self) -> None:
         """Let the workers go."""
+        if self._cache is not None:
+            self._cache.close()
         self._cache = None
 
 

@@ -3,7 +3,6 @@
 Spans are idempotent and counts add, so that Ray's own restarts and retries are all that lost workers need.
 """
 
-import itertools
 import logging
 import os
 import pickle
@@ -11,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,16 +20,15 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import ClusterError, HoldfastError, ModelError, how_to_install
-from holdfast.measures import DEFAULT_MEASURES, Measure
+from holdfast.measures import Measure
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, difference
 from holdfast.noise import Noise
-from holdfast.progress import OnDone, ignore
+from holdfast.progress import OnDone
 from holdfast.sampling.batch_size import default_batch
-from holdfast.sampling.engine import Engine
+from holdfast.sampling.engine import Engine, Workload
 from holdfast.sampling.local import LocalSampler
-from holdfast.sampling.requests import AnyRequest
-from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer
 from holdfast.sampling.span import Counts, NoiseSpan
 from holdfast.sampling.workers import noisy_rows
 from holdfast.validation import check_count
@@ -72,46 +70,25 @@ class RayCluster(Engine):
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
 
-    def run(
-        self,
-        model: Model,
-        noise: Noise,
-        requests: Iterable[AnyRequest],
-        *,
-        measures: Sequence[Measure] = DEFAULT_MEASURES,
-        batch: int | None = None,
-        on_copies: OnDone = ignore,
-        in_order: bool = True,
-    ) -> Iterator[AnyRequest]:
+    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
         """Small requests travel together; large ones are cut into spans. The actors are kept for the next call."""
-        waiting = iter(requests)
-        first = next(waiting, None)
-        if first is None:
-            return
         self._ray = import_ray()
-        rows = noisy_rows(noise, first.x, _PROBE, seed=0)
+        model = work.model
+        rows = noisy_rows(work.noise, work.x, _PROBE, seed=0)
         with model.session():
             answers = model.validate(rows.to(model.device)).cpu()
-        model.choose_compile(first.most_copies)
-        size = batch or default_batch(model.device, first.x.shape, model.flops, first.most_copies + _PROBE)
-        setup = Setup(noise, tuple(measures), size, first.x, first.most_copies, rows, answers)
+        model.choose_compile(work.copies)
+        size = work.batch or default_batch(model.device, work.x.shape, model.flops, work.copies + 2 * _PROBE)
+        setup = Setup(work.noise, tuple(work.measures), size, work.x, work.copies, rows, answers)
         try:
             self._load(model)
-            stored = self._stored, self._ray.put(setup)
-            executor = RayExecutor(self._ray, self._actors, stored, on_copies)
+            executor = RayExecutor(self, (self._stored, self._ray.put(setup)), on_copies)
         except BaseException:
             self.close()
             raise
-        gpu = model.device.type == "cuda"
-        sizer = JobSizer(
-            copies=_GPU_BATCHES * size if gpu else 1,
-            least=_GPU_BATCHES * size if gpu else 1,
-            seconds=_JOB_S,
-            cut=True,
-            most_open=_OPEN_PER_WORKER * len(self._actors),
-        )
-        scheduler = Scheduler(executor, sizer, in_order=in_order)
-        yield from scheduler.run(itertools.chain((first,), waiting))
+        least = _GPU_BATCHES * size if model.device.type == "cuda" else 1
+        most_open = _OPEN_PER_WORKER * len(self._actors)
+        return executor, JobSizer(least, _JOB_S, cut=True, most_open=most_open, least=least)
 
     def close(self) -> None:
         """End the actors, and Ray as well if it was started here."""
@@ -229,14 +206,14 @@ class SamplingActor:
     def _sampler_for(self, packed: Any, setup: Setup) -> LocalSampler:
         if self._model is None:
             try:
-                model: Model = pickle.loads(import_ray().get(packed))
-                self._model = model.moved(self._device)
+                self._model = pickle.loads(import_ray().get(packed))(self._device)
             except Exception as error:  # the model is foreign code, and its packages may be missing here
                 raise ClusterError(
                     f"a worker could not load the model ({type(error).__name__}: {error}); "
                     f"install on every machine of the cluster what the model needs, in the same versions"
                 ) from error
         model = self._model
+        assert model is not None
         with model.session():
             found = model.validate(setup.rows.to(self._device))
         fault = difference(found, setup.answers, OTHER_ROUNDING if model.rounded else OTHER_KERNELS)
@@ -245,18 +222,18 @@ class SamplingActor:
                 f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were changed in this "
                 f"session, or are there in another version; put changes into the files that workers load, and begin anew"
             )
-        return LocalSampler(model, setup.noise, setup.measures, x=setup.x, copies=setup.copies, batch=setup.batch)
+        return LocalSampler(Workload(model, setup.noise, setup.measures, setup.x, setup.copies, setup.batch))
 
 
 class RayExecutor(Executor):
     """Hands jobs to actors, two at most to each: so that none waits for the next, and little is lost with one."""
 
-    def __init__(self, ray: Any, actors: Sequence[Any], stored: Sequence[Any], on_copies: OnDone) -> None:
-        self._ray = ray
+    def __init__(self, cluster: RayCluster, stored: Sequence[Any], on_copies: OnDone) -> None:
+        self._cluster, self._ray, self._actors = cluster, cluster._ray, cluster._actors
         self._stored = list(stored)  # in a list they travel as references
         self._on_copies = on_copies
         self._sent: dict[Any, tuple[Any, Job]] = {}
-        self._load = dict.fromkeys(actors, 0)
+        self._load = dict.fromkeys(self._actors, 0)
 
     @property
     def has_room(self) -> bool:
@@ -293,6 +270,11 @@ class RayExecutor(Executor):
                 raise error.cause from None
             raise
         except errors.RayError as error:
+            if self._cluster._actors is not self._actors:
+                raise ClusterError(
+                    "the cluster was asked about another model before this was finished, and holds one at a time; "
+                    "take all certificates of one model before the next, or use two clusters"
+                ) from error
             reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             raise ClusterError(
                 f"a job lost its worker {_RETRIES + 1} times; the last time: {reason} "
@@ -350,7 +332,7 @@ def import_ray() -> Any:
 def _pack(ray: Any, model: Model) -> bytes:
     """The model as bytes that any machine can load."""
     try:
-        packed: bytes = ray.cloudpickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
+        packed: bytes = ray.cloudpickle.dumps(model.builder(), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # the model is foreign code
         raise ModelError(
             f"the model {model.name} cannot be sent to workers ({type(error).__name__}: {error}); "

@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar, cast
 from torch import Tensor
 
 from holdfast.certificates.classes import ClassCounts
-from holdfast.certificates.evidence import Evidence, Selection
+from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Selection
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
 from holdfast.sequential.looks import Look
 from holdfast.sequential.radius import RadiusSearch
+from holdfast.validation import check_count
 
 T = TypeVar("T")
 Step = Generator[Sequence[NoiseSpan], Sequence[Counts], T]
@@ -48,6 +49,9 @@ class Request(ABC, Generic[T]):
     seconds: float = field(default=0.0, init=False)
     over: bool = field(default=False, init=False)
     result: T | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_count("n0", self.n0, at_most=MOST_SELECTION)
 
     @abstractmethod
     def steps(self) -> Step[T]:
@@ -186,6 +190,10 @@ class ClassesRequest(Request[tuple[int, ClassCounts]]):
     """The class, and the counts of all classes beside it."""
 
     n: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("n", self.n)
 
     @property
     def most_copies(self) -> int:

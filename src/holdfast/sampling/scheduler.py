@@ -260,18 +260,14 @@ class Scheduler:
                     each.request.fail(error)
 
     def _fail(self, job: Job, error: Exception) -> None:
-        if isinstance(error, Abandoned):
-            return
-        if not self._isolate:
+        waiting = [request for request in job.requests if not request.over]
+        if isinstance(error, Abandoned) or (isinstance(error, ModelError) and self._isolate and len(waiting) > 1):
+            self._again += [Job(tuple(each for each in job.pieces if each.open.request is one)) for one in waiting]
+        elif not self._isolate:
             raise error
-        requests = job.requests
-        if isinstance(error, ModelError) and len(requests) > 1:
-            self._again += [
-                Job(tuple(piece for piece in job.pieces if piece.open.request is request)) for request in requests
-            ]
-            return
-        for request in requests:
-            request.fail(error)
+        else:
+            for request in waiting:
+                request.fail(error)
 
     def _finished(self) -> Iterator[AnyRequest]:
         """Those that are over, when their turn comes."""

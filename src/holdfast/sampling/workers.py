@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 
@@ -23,39 +23,20 @@ _STRANGERS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """A few noisy rows and what the workers say of them: asked again in every worker's last batch."""
-
-    rows: Tensor
-    answers: Tensor
-    tolerance: Tolerance
-
-    def check(self, model: Model, answers: Tensor) -> None:
-        """Refuse a model that now answers otherwise."""
-        fault = difference(answers, self.answers, self.tolerance)
-        if fault:
-            raise AnswersChanged(str(_dependent(model, fault)))
-
-
-class AnswersChanged(ModelError):
-    """The probe's rows are answered otherwise than when the workers were compared."""
-
-
-@dataclass(frozen=True, eq=False)
 class Workers:
     """Who runs batches of one size. Several of them may be one model, if it has no Python state.
 
     Attributes:
+        probe: a few noisy rows that each is asked first and last, among others.
+        tolerance: how far its answers may be apart.
         weights: the version they were compared at.
-        reused: they were compared by an earlier call; weights may have been written to since where torch does not count
-            it (through ``.data``, NumPy, a fused optimiser).
     """
 
     models: Sequence[Model]
     batch: int
-    probe: Probe
+    probe: Tensor
+    tolerance: Tolerance
     weights: object
-    reused: bool = False
 
     @property
     def threads(self) -> int:
@@ -75,17 +56,18 @@ class WorkerCache:
         self.lock = RLock()
         self._replicas: dict[tuple[bool, int], list[Model]] = {}
         self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
-        self._accepted = False
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
         """Threads for the workers; started as they are needed, and kept."""
         return ThreadPoolExecutor(_MOST_WORKERS, "holdfast-worker")
 
-    def forget(self) -> None:
-        """Compare everything again when it is next asked for."""
+    def close(self) -> None:
+        """End the threads, and wait for them; others are started when they are needed again."""
         with self.lock:
-            self._compared.clear()
+            pool: ThreadPoolExecutor | None = vars(self).pop("pool", None)
+            if pool is not None:
+                pool.shutdown()
 
     def get(self, noise: Noise, x: Tensor, *, copies: int, batch: int | None, kind: type[NoisyBatches]) -> Workers:
         """Workers for inputs like ``x``, of so many copies each; the model is refused here if it is no classifier.
@@ -98,15 +80,15 @@ class WorkerCache:
             sizes = [size for shape, _, size in self._compared if shape == x.shape]
             reference = None if sizes else self._reference(noise, x)
             model.choose_compile(copies)
-            best = default_batch(model.device, x.shape, model.flops, copies + _PROBE)
+            best = default_batch(model.device, x.shape, model.flops, copies + 2 * _PROBE)
             compiled = [size for shape, compiled, size in self._compared if compiled and shape == x.shape]
             size = batch or (reused_batch(best, compiled[-1]) if model.compiled and compiled else best)
             while True:
                 found = self._compared.get((x.shape, model.compiled, size))
-                if found is not None and found.weights == model.weights_version and _as_many(found):
+                if found is not None and found.weights == model.weights_version and _as_many(model, found):
                     for each in dict.fromkeys(found.models):
                         each.refresh()
-                    return replace(found, reused=True)
+                    return found
                 reference = self._reference(noise, x) if reference is None else reference
                 try:
                     found = self._compare(noise, x, size, kind, reference)
@@ -114,14 +96,11 @@ class WorkerCache:
                     size = smaller_batch(model, size, error)
                 else:
                     self._compared[x.shape, model.compiled, size] = found
-                    self._accepted = True
                     return found
 
     def _reference(self, noise: Noise, x: Tensor) -> Tensor:
         """What the model itself says of the probe's rows."""
         rows = noisy_rows(noise, x, _PROBE, seed=0)
-        if self._accepted:
-            self.model.fix_structure()
         try:
             with self.model.session():
                 return self.model.validate(rows.to(self.model.device)).cpu()
@@ -131,7 +110,7 @@ class WorkerCache:
     def _compare(self, noise: Noise, x: Tensor, size: int, kind: type[NoisyBatches], reference: Tensor) -> Workers:
         """What runs in the model's place, if it answers as the model does; else the next plainer way to run it."""
         model = self.model
-        shown = min(_PROBE, size // 2)
+        shown = min(_PROBE, size // 4)
         rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
         strangers, one_other = noisy_rows(noise, x, _STRANGERS, seed=1), noisy_rows(noise, x, 1, seed=2)
         weights = model.weights_version
@@ -157,7 +136,7 @@ class WorkerCache:
             if not fault:
                 break
             if plainer is None:
-                raise _dependent(model, fault)
+                raise dependent_rows(model, fault)
             self._replicas = {}
         if weights != model.weights_version:
             raise written_to(model, "while it runs")
@@ -171,7 +150,7 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        return Workers(models, size, Probe(rows, found, near), weights)
+        return Workers(models, size, rows, near, weights)
 
     def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
@@ -197,10 +176,9 @@ def _wanted(model: Model) -> int:
     return min(torch.get_num_threads(), _MOST_WORKERS) if model.device.type == "cpu" else len(model.devices)
 
 
-def _as_many(workers: Workers) -> bool:
-    """Whether there are as many as torch has threads, which may have been changed."""
-    first = workers.models[0]
-    return len(workers.models) == 1 or len(workers.models) == _wanted(first)
+def _as_many(model: Model, workers: Workers) -> bool:
+    """Whether there are as many as torch has threads, which may have been changed; the model itself stays alone."""
+    return workers.models[0] is model or len(workers.models) == _wanted(model)
 
 
 def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
@@ -245,7 +223,8 @@ def written_to(model: Model, when: str) -> ModelError:
     )
 
 
-def _dependent(model: Model, fault: str) -> ModelError:
+def dependent_rows(model: Model, fault: str) -> ModelError:
+    """The error for rows that are not answered one by one, or not always alike."""
     return ModelError(
         f"the model {model.name} cannot be certified: the answer to one row changes with the other rows of the batch, or "
         f"from call to call ({fault}), so noisy copies would not be independent samples; give batch normalisation running "

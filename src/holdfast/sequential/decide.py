@@ -89,7 +89,7 @@ def decide(
 
 
 class SequentialTest:
-    """A question on the way to its decision: says how many more samples it wants, and takes them.
+    """A sequential test of one question: says how many more samples it needs, and takes them.
 
     Several can be asked at once, each with its own samples, so that a device is never idle because some stop early.
     """

@@ -1,4 +1,4 @@
-"""Looks: after how many copies a certificate may be read while it is being sampled, and what each reading may spend."""
+"""Planned looks: after how many copies a certificate may be read while sampling, and the share of alpha of each."""
 
 import itertools
 from collections.abc import Iterator

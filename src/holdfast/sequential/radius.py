@@ -1,4 +1,4 @@
-"""A certified radius from as few samples as bring it near to the best possible."""
+"""A certified radius that stops sampling when it is near the best possible."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The service over HTTP: routes, bodies, and how refusals look."""
+"""The service over HTTP: routes, request bodies and error responses."""
 
 import asyncio
 import io
@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.inputs import range_of
 from holdfast.noise import noise_fields
-from holdfast.sampling.inputs import range_of
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
@@ -248,7 +248,7 @@ def _add_page(app: FastAPI) -> None:
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """All bytes of a body, as long as they are not too many and not too slow."""
+    """All bytes of a body, within the limits of size and time."""
     claimed = request.headers.get("content-length", "0")
     if claimed.isdecimal() and int(claimed) > limits.upload:
         raise TooLarge(f"expected at most {limits.upload:,} bytes, got {int(claimed):,}")
@@ -288,7 +288,7 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> Calla
 
 
 async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, T]) -> T:
-    """What is made beside the device, unless the caller goes away or the time is up: what has not begun by then never does."""
+    """Wait for work off the device. If the caller disconnects or the time is up, work that has not begun is cancelled."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone(request.receive))
     try:
         seconds = service.limits.seconds
@@ -304,7 +304,7 @@ async def _waited(request: Request, service: Service, work: Coroutine[Any, Any, 
 
 
 async def _finished(request: Request, service: Service, asked: AnyServed) -> None:
-    """Wait until the device is done, the caller is gone, or the time is up; afterwards the device is not asked again."""
+    """Wait until the device is done, the caller disconnects, or the time is up; then stop the request."""
 
     async def over() -> None:
         changed = _changes(asked)

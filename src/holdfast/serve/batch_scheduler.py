@@ -1,4 +1,4 @@
-"""The scheduler's thread: everybody's requests share batches, in jobs of a quarter of a second."""
+"""The scheduler's thread: requests of all callers share batches, in jobs of a quarter of a second."""
 
 import logging
 import math
@@ -57,7 +57,7 @@ class BatchScheduler:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread is there to work, and its last jobs did not all fail."""
+        """Whether the thread runs and its last jobs did not all fail."""
         return self._thread.is_alive() and not self._closing and self._executor.failures < _BROKEN
 
     @property
@@ -122,7 +122,7 @@ class BatchScheduler:
                 self._open.discard(request)
 
     def _requests(self) -> Iterator[AnyServed | None]:
-        """Those that have arrived; None while others are being worked on. Waits where there is nothing to do at all."""
+        """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._arrived or self._open or self._closing)

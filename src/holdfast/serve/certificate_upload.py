@@ -1,4 +1,4 @@
-"""Certificates that come back: read again from their counts, after a look at every size in them."""
+"""Uploaded certificates: every size in them is checked, and bounds are computed again from the counts."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.certificates.certificate import Certificate
-from holdfast.certificates.evidence import stored_measures
+from holdfast.certificates.evidence import MEASURES_0_1_0, stored_measures
 from holdfast.errors import HoldfastError
 from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
 from holdfast.scores.grid import DEFAULT_BINS
@@ -58,7 +58,7 @@ def _seeded_by(found: dict[str, Any]) -> str | None:
 
 
 def _check_sizes(found: Any, limits: Limits) -> None:
-    """Refuse what would take long or much memory, before anything is made of it."""
+    """Refuse what would take much time or memory, before anything is computed."""
     if found["method"] not in _METHODS:
         raise Unacceptable(f"expected a method among {', '.join(_METHODS)}, got {str(found['method'])[:80]!r}")
     evidence = found["evidence"]
@@ -77,7 +77,10 @@ def _check_sizes(found: Any, limits: Limits) -> None:
 
 
 def _measures(described: Any) -> tuple[MeasureInfo, ...]:
-    """The measures that a file says it counted: a few, with short names, and the usual ones as they are known here."""
+    """The measures that a file lists: at most a few, with short names; default measures must be described as they are here.
+
+    A certificate of 0.1.0 that this version has read and written again describes them as 0.1.0 checked them.
+    """
     if described is not None and not (isinstance(described, list) and 1 <= len(described) <= MOST_MEASURES):
         raise Unacceptable(f"expected 1 to {MOST_MEASURES} measures")
     for each in described or ():
@@ -85,9 +88,10 @@ def _measures(described: Any) -> tuple[MeasureInfo, ...]:
             raise Unacceptable("expected short names and titles of measures, and a few thresholds")
     found = stored_measures(described)
     for info in found:
-        for known in (measure.info for measure in DEFAULT_MEASURES if measure.name == info.name):
-            if (info.support, info.winning) != (known.support, known.winning):
-                raise Unacceptable(
-                    f"expected the support {known.support} and the winning average {known.winning} of a {info.name}"
-                )
+        usual = (*(measure.info for measure in DEFAULT_MEASURES), *MEASURES_0_1_0)
+        known = [(each.support, each.winning) for each in usual if each.name == info.name]
+        if known and (info.support, info.winning) not in known:
+            raise Unacceptable(
+                f"expected the support {known[0][0]} and the winning average {known[0][1]} of a {info.name}"
+            )
     return found

@@ -68,7 +68,7 @@ class Metrics:
         self._responses.labels(route, status).inc()
 
     def took(self, seconds: float) -> None:
-        """A certificate or a decision was made in so long."""
+        """Record the time that a certificate or a decision took."""
         self._seconds.observe(seconds)
 
     def text(self) -> str:

@@ -76,7 +76,7 @@ class DecideQuestion(_Question):
 
 
 def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:
-    """The measure that a decision is about, if it is counted here; the first, if nothing was said."""
+    """The measure that a decision is about, if it is counted here; by default the first."""
     for info in measures:
         if asked in (None, info.name):
             return info
@@ -84,7 +84,7 @@ def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInf
 
 
 def copies_of(name: str, asked: int | None, limits: Limits) -> int:
-    """As many copies as were asked for, if one caller may have them."""
+    """The number of copies asked for, checked against the limit for one caller."""
     copies = min(_USUAL, limits.copies) if asked is None else asked
     if copies > limits.copies:
         raise InvalidArgument(f"{name} must be at most {limits.copies:,} on this service, got {copies:,}")

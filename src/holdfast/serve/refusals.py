@@ -1,4 +1,4 @@
-"""What the service says no with: a status, and a reason that names what was expected, what came and what to do."""
+"""Error responses: a status, and a message that says what was expected, what came and what to do."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Unauthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    """A request that another site made a browser send, or one that the operator switched off."""
+    """A request that a browser sent for another site's page, or that the operator disabled."""
 
     status = 403
 
@@ -83,7 +83,7 @@ class Stopped(Refusal):
 
 
 class Full(Refusal):
-    """As many requests as are taken are waiting already."""
+    """The queue is full."""
 
     status = 429
 

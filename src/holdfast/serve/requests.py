@@ -1,4 +1,4 @@
-"""Requests of callers: what sampling has found so far, for those who watch, and a way to stop."""
+"""Requests of callers: a request that can be watched and stopped while it is sampled."""
 
 import secrets
 import threading
@@ -56,7 +56,7 @@ class ServedRequest(Request[Any], Generic[R]):
         self._listener = listener
 
     def steps(self) -> Step[Any]:
-        """The other's; once the class is chosen, a few copies are shown to those who watch."""
+        """The inner request's steps; once the class is chosen, a few single copies for callers who watch."""
         steps = self.inner.steps()
         spans = next(steps)
         while True:

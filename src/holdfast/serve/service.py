@@ -14,12 +14,14 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
+from holdfast.inputs import as_input
 from holdfast.noise import noise_fields, secret_seed
 from holdfast.sampling import DecideRequest
-from holdfast.sampling.inputs import as_input
+from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
+from holdfast.sampling.workers import WorkerCache
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
@@ -80,7 +82,9 @@ class Service:
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        sampler = LocalSampler(smoothed.model, smoothed.noise, smoothed.measures, x=like, copies=1)
+        self._workers = WorkerCache(smoothed.model)
+        work = Workload(smoothed.model, smoothed.noise, smoothed.measures, like, copies=1)
+        sampler = LocalSampler(work, cache=self._workers)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
@@ -95,6 +99,7 @@ class Service:
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
+        self._workers.close()
         self._reader.shutdown(cancel_futures=True)
         self._bounds.shutdown(cancel_futures=True)
         self._certificate_reader.shutdown(cancel_futures=True)
@@ -265,7 +270,8 @@ class Service:
         """Of the counts as they stood at the last of so many looks."""
         request = pending.request
         found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
-        whole = self.served.smoothed.certificate(pending.settings, found, request)
+        made = self.served.smoothed.provenance(request.seed, request.index, request.seconds)
+        whole = pending.settings.certificate(found.selection, found.evidence, made)
         return replace(whole, alpha=pending.alpha, share=look.share)
 
     def _document(self, pending: "PendingCertificate", looked: int) -> Event:

@@ -1,4 +1,4 @@
-"""What training minimises: cross-entropy on noisy copies, their disagreement and their doubt; and how images are moved."""
+"""The training loss: cross-entropy on noisy copies, their disagreement and their entropy; and augmentation by shifts."""
 
 import math
 

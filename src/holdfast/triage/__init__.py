@@ -1,4 +1,4 @@
-"""Decisions with a guarantee: which confidence is enough to decide without a human, although inputs may be attacked."""
+"""Decisions with a guarantee: a confidence threshold above which no human is needed, although inputs may be attacked."""
 
 from holdfast.triage.attack_bounds import AttackBounds
 from holdfast.triage.choose import choose_threshold

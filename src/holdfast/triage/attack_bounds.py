@@ -1,4 +1,4 @@
-"""How far an adversary can get with each labelled input: what its certificate allows within the radius."""
+"""What an adversary within the radius can do to each labelled input, bounded by its certificate."""
 
 import operator
 from collections.abc import Iterable
@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.measures import SUM_TOLERANCE
+from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
 from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.validation import check_alpha, check_radius
-
-_SUM_TOLERANCE_0_1_0 = 1e-3
-"""What Holdfast 0.1.0 allowed, and its files do not say."""
 
 Labelled = Iterable[tuple[Certificate, int]]
 """Certificates with their labels."""
@@ -40,23 +37,23 @@ class Origin:
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
-        """Where a certificate's counts come from; refused if how many there are was chosen after they were seen."""
+        """The origin of a certificate's counts; refused if their number was chosen after looking at them."""
         if certificate.share != 1:
             raise InvalidInput(
                 "expected a certificate whose number of copies was fixed beforehand, got one of several looks at the same copies; "
                 "certify with a fixed n: smoothed.certify, smoothed.triage, or POST /v1/certify"
             )
         made, evidence = certificate.provenance, certificate.evidence
-        bins = evidence["score"].grid.bins
-        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision)
+        bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
+        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance)
 
     @property
     def network(self) -> tuple[Noise, str, str]:
-        """Under which noise what is run, at which precision: as far as a certificate knows."""
+        """Noise, model and precision, as the certificate records them."""
         return self.noise, self.model, self.precision
 
     def allows(self, other: "Origin") -> bool:
-        """Whether a rule for these counts may be used with the others.
+        """Whether a rule that was chosen for these counts may be used with the other's.
 
         More copies do no harm. A finer grid rounds scores down by less, if it has all edges of the coarser: grids with
         2, 4, 8, ... times the bins do, to the last digit.
@@ -74,7 +71,7 @@ class Origin:
     def from_dict(cls, d: dict[str, Any]) -> "Origin":
         """The inverse of :meth:`to_dict`."""
         plain = {name: value for name, value in d.items() if name not in ("noise", "sigma")}
-        return cls(noise=stored_noise(d), **{"sum_tolerance": _SUM_TOLERANCE_0_1_0, **plain})
+        return cls(noise=stored_noise(d), **{"sum_tolerance": SUM_TOLERANCE_0_1_0, **plain})
 
 
 @dataclass(frozen=True, eq=False)

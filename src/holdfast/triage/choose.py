@@ -30,7 +30,7 @@ def choose_threshold(
     thresholds: Sequence[float] | None = None,
     fingerprint: str | None = None,
 ) -> Triage:
-    """Pick the confidence from which on a service may decide by itself, although every input may be attacked.
+    """Choose a confidence threshold above which a service may decide automatically, although every input may be attacked.
 
     Guarantee:
         The result's: see :class:`Triage`.
@@ -50,7 +50,7 @@ def choose_threshold(
     grid = _check_grid(thresholds)
     _check_within_reach(epsilon, delta, own_alpha)
     bounds, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
-    rules = [AcceptanceRule(threshold, origin.n, origin.n0, own_alpha) for threshold in grid]
+    rules = [AcceptanceRule(threshold, origin.n, origin.n0, own_alpha, origin.sum_tolerance) for threshold in grid]
     tests = [threshold_test(bounds, rule) for rule in rules]
     _check_enough(tests, rules, origin, epsilon, delta)
     rows = tuple(

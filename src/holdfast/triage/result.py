@@ -1,4 +1,4 @@
-"""What triage found: a threshold with its guarantee, the table it was chosen from, and the rule to use it."""
+"""The result of triage: a threshold with its guarantee, the table it was chosen from, and the rule to apply it."""
 
 import math
 import warnings
@@ -95,11 +95,11 @@ class Triage:
 
     @property
     def n0(self) -> int:
-        """Other noisy copies that it needs at least, to choose the class."""
+        """The least number of other noisy copies, to choose the class."""
         return self.origin.n0
 
     def decide(self, certificate: Certificate) -> Verdict:
-        """Accept the class or hand the input over, from a fresh certificate of the input as it came.
+        """Accept the class or hand the input over, from a fresh certificate of the received input.
 
         Requires:
             Noise that whoever chose the input did not know: a secret seed, and a new one (or a new index) each time.
@@ -133,7 +133,7 @@ class Triage:
         return Settings(self.n, self.n0, alpha=0.5, claims=("score",))
 
     def check_network(self, fingerprint: str | None) -> None:
-        """Refuse another network than the calibrated one; warn where that cannot be told."""
+        """Refuse a network other than the calibrated one; warn if they cannot be compared."""
         if self.fingerprint is None or fingerprint is None:
             unknown = "the triage was made without one" if self.fingerprint is None else "this network has none"
             warnings.warn(

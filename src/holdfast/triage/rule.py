@@ -1,4 +1,4 @@
-"""The service's rule: accept a class whose confidence is certified, at the input as it came, to reach a threshold."""
+"""The service's rule: accept a class whose confidence at the received input is certified to reach a threshold."""
 
 import math
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class AcceptanceRule:
 
     @cached_property
     def sure_from(self) -> float:
-        """From this true average score on, an input is accepted but for ``missed``."""
+        """An input whose true average score is at least this is accepted, except with probability ``missed``."""
         if not self.possible:
             return math.inf
         goal, average = math.log(1 / self.alpha) / self.n, self.needed + _ROOM
@@ -68,7 +68,7 @@ class AcceptanceRule:
 
     @cached_property
     def missed(self) -> float:
-        """How likely such an input is handed over all the same: another class chosen, or an unlucky average."""
+        """The probability that such an input is handed over: another class is chosen, or the average is too low."""
         if not self.possible:
             return 1.0
         half = (1 + self.sum_tolerance) / 2 + _ROOM
@@ -80,13 +80,13 @@ class AcceptanceRule:
         return average >= self.needed
 
     def confidence(self, average: float) -> float:
-        """The confidence at the input that this average certifies, rounded down; for showing."""
+        """The confidence at the input that this average certifies, rounded down; for display."""
         goal = math.log(1 / self.alpha) / self.n
         return _last(lambda u: kl(average, u) >= goal, 0.0, min(max(average, 0.0), 1.0))
 
 
 def kl(v: float, u: float) -> float:
-    """Relative entropy of a coin with probability v, seen from one with probability u."""
+    """Relative entropy of Bernoulli(v) with respect to Bernoulli(u)."""
     return float(rel_entr(v, u) + rel_entr(1 - v, 1 - u))
 
 

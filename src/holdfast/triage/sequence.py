@@ -8,12 +8,12 @@ STARTS = 5
 
 
 def starts_among(count: int) -> int:
-    """How many of so many places get a part of delta."""
+    """The number of thresholds that start with a share of delta."""
     return min(STARTS, count)
 
 
 def starting_levels(able: Sequence[bool], delta: float) -> list[float]:
-    """Delta in equal parts on up to five places, evenly spread over those that are able to pass."""
+    """Delta in equal shares on up to five thresholds, evenly spread over those that can pass."""
     places = [place for place, each in enumerate(able) if each]
     starts = starts_among(len(places))
     levels = [0.0] * len(able)
@@ -23,7 +23,7 @@ def starting_levels(able: Sequence[bool], delta: float) -> list[float]:
 
 
 def fallback(levels: Sequence[float], passes: Callable[[int, float], bool]) -> list[bool]:
-    """Test hypotheses in order; what passes hands its level on to the next, what does not loses it.
+    """Test hypotheses in order: one that passes hands its level on to the next, one that fails loses it.
 
     Guarantee:
         If each test passes by mistake with probability at most the level it is given, all that pass are right with

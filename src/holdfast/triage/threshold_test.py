@@ -1,4 +1,4 @@
-"""The test of one threshold: could-be-wrong against surely-right, exactly binomial."""
+"""The exact binomial test of one threshold: inputs that could be wrong against inputs that are surely right."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _FLOOR_SHARE = 0.1
 
 @dataclass(frozen=True)
 class ThresholdTest:
-    """Of ``inputs`` labelled inputs, so many could be accepted and wrong, and so many others are surely accepted.
+    """Counts among ``inputs`` labelled inputs: those that could be accepted and wrong, and others that are surely accepted.
 
     ``alpha`` is the failure probability of each certificate, and of the service's false acceptance; ``missed`` that of its
     missing an input that is sure.
@@ -44,7 +44,7 @@ class ThresholdTest:
         return chance * (1 + 1e-9) <= (1 - _FLOOR_SHARE) * level
 
     def at_best(self, inputs: int) -> "ThresholdTest":
-        """What so many inputs would give if all of them were sure."""
+        """The test for this many inputs if all of them were sure."""
         return replace(self, inputs=inputs, could_be_wrong=0, surely_right=inputs)
 
     def possible(self, epsilon: float) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from threading import Condition
+from threading import RLock
 from typing import Any
 
 import torch
@@ -30,55 +30,24 @@ class Precision:
 
     @contextmanager
     def rules(self) -> Iterator[None]:
-        """Within it, in all threads, float32 means what this precision says; then the user's settings again.
+        """Within it float32 means what this precision says; then the user's settings again.
 
-        The settings are the whole process's: whoever wants others waits until nobody is inside.
+        The settings are the whole process's, so one caller is inside at a time.
         """
-        _rules.enter("tf32" if self.tensor_float else "ieee")
-        try:
-            yield
-        finally:
-            _rules.leave()
+        with _inside:
+            before = [(owner, name, value) for owner, name in _settings() if (value := _read(owner, name)) is not None]
+            _apply("tf32" if self.tensor_float else "ieee")
+            try:
+                yield
+            finally:
+                for owner, name, value in before:
+                    setattr(owner, name, value)
 
 
-class _Rules:
-    """torch's settings of float32 arithmetic, lent to one meaning at a time."""
-
-    def __init__(self) -> None:
-        self._free = Condition()
-        self._meaning = ""
-        self._inside = 0
-        self._products: str | None = None
-        self._before: list[object] = []
-
-    def enter(self, meaning: str) -> None:
-        """Set the meaning, or join those who use the same."""
-        with self._free:
-            self._free.wait_for(lambda: self._inside == 0 or self._meaning == meaning)
-            if self._inside == 0:
-                self._meaning = meaning
-                self._products = _read_products()
-                self._before = [_read(owner, name) for owner, name in _settings()]
-                _mean(meaning)
-            self._inside += 1
-
-    def leave(self) -> None:
-        """The last one out puts everything back."""
-        with self._free:
-            self._inside -= 1
-            if self._inside == 0:
-                if self._products is not None:
-                    torch.set_float32_matmul_precision(self._products)
-                for (owner, name), value in zip(_settings(), self._before, strict=True):
-                    if value is not None:
-                        setattr(owner, name, value)
-                self._free.notify_all()
+_inside = RLock()
 
 
-_rules = _Rules()
-
-
-def _mean(meaning: str) -> None:
+def _apply(meaning: str) -> None:
     """Through both of torch's interfaces, so that either can be read: the compiler reads the old one."""
     backends: Any = torch.backends
     torch.set_float32_matmul_precision("high" if meaning == "tf32" else "highest")
@@ -88,19 +57,24 @@ def _mean(meaning: str) -> None:
         owner.fp32_precision = "ieee"
 
 
+class _MatmulPrecision:
+    """torch's old setting of matrix products as an attribute."""
+
+    @property
+    def value(self) -> str:
+        return torch.get_float32_matmul_precision()
+
+    @value.setter
+    def value(self, name: str) -> None:
+        torch.set_float32_matmul_precision(name)
+
+
 def _settings() -> list[tuple[Any, str]]:
     """What is put back, in this order: the old interface writes over the new one's settings."""
     backends: Any = torch.backends
     cudnn, matmul, mkldnn = backends.cudnn, backends.cuda.matmul, backends.mkldnn
     new = (cudnn, cudnn.conv, cudnn.rnn, matmul, mkldnn.conv, mkldnn.rnn, mkldnn.matmul)
-    return [(cudnn, "allow_tf32"), *((owner, "fp32_precision") for owner in new)]
-
-
-def _read_products() -> str | None:
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:
-        return None
+    return [(_MatmulPrecision(), "value"), (cudnn, "allow_tf32"), *((owner, "fp32_precision") for owner in new)]
 
 
 def _read(owner: Any, name: str) -> object:

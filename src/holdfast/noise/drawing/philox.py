@@ -1,4 +1,4 @@
-"""Counter-based normal numbers: any of them can be computed alone, so that nothing depends on who draws them, or when.
+"""Counter-based normal numbers: each can be computed alone, so the order and the place of drawing do not matter.
 
 The number at (key, copy, place) is a function of these three. Philox 4x32-10 turns a counter of four words (place, copy,
 and the key's third word) under a key of two words into four random words, and Box-Muller turns those into four normal

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.noise import Noise
+from holdfast.validation import check_count
 
 Kind = Literal["auto", "images", "any"]
 Input = Tensor | NDArray[np.floating]
@@ -59,6 +60,16 @@ class CheckedInputs:
                 f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(self._shape)}; they must agree"
             )
         return checked
+
+
+def check_indices(indices: Sequence[int] | None, inputs: int) -> Sequence[int]:
+    """What keys the noise of each input: by default its position."""
+    if indices is None:
+        return range(inputs)
+    keys = [check_count("index", int(each), at_least=0) for each in indices]
+    if len(keys) != inputs or len(set(keys)) != len(keys):
+        raise InvalidArgument(f"indices must be {inputs} different numbers, one for each input, got {len(keys)}")
+    return keys
 
 
 def _not_indexable(xs: object) -> InvalidInput:
