@@ -155,16 +155,13 @@ def test_the_structure_is_fixed_when_the_classifier_is_made_and_later_changes_ar
     change: str, precision: str
 ) -> None:
     net = Knobs()
-    smoothed = hf.SmoothedClassifier(net, 0.3, precision=precision)
+    smoothed, unasked = (hf.SmoothedClassifier(net, 0.3, precision=precision) for _ in range(2))
     before, known = smoothed.certify(X, n=500, seed=1), smoothed.fingerprint
     CHANGES_OF_STRUCTURE[change](net)
-    for batch in (None, 32):
-        assert smoothed.certify(X, n=500, seed=1, batch=batch).evidence == before.evidence
-    assert smoothed.fingerprint == known
-    net.scale.fill_(0.5)
-    assert smoothed.certify(X, n=500, seed=1).evidence != before.evidence
-    net.scale.fill_(1.0)
-    assert smoothed.certify(X, n=500, seed=1).evidence == before.evidence
+    for each, batch in ((smoothed, None), (smoothed, 32), (unasked, None)):
+        assert each.certify(X, n=500, seed=1, batch=batch).evidence == before.evidence
+        assert each.fingerprint == known
+        net.scale.fill_(1.0)  # what is written to is compared again
     fresh = hf.SmoothedClassifier(net, 0.3, precision=precision)
     assert fresh.certify(X, n=500, seed=1).evidence != before.evidence
     assert fresh.fingerprint != known
