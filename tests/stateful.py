@@ -120,12 +120,12 @@ HOOKS = ("the hook's", "a global")
 REPLICATED: dict[str, Callable[[], nn.Module]] = {
     **{place: partial(keeping, place) for place in PLACES if place not in HOOKS},
     "nothing": Clean,
-    "another copy": OtherWhenCopied,
     "one line": partial(OnOneLine, ""),
     "a method as a hook": lambda: keeping("the hook's", hook=lambda net: net.remember),
     "a forward of its own": lambda: keeping("itself", forward=lambda net: partial(Clean.forward, net)),
 }
 RUN_ITSELF: dict[str, Callable[[], nn.Module]] = {
+    "another copy": OtherWhenCopied,
     "a closure as a hook": lambda: keeping("the hook's", hook=lambda net: lambda *given: net.remember(*given)),
     "a function as a hook": lambda: keeping("a global", hook=lambda _: remember),
     "a lock": lambda: keeping("itself", lock=lambda _: threading.Lock()),

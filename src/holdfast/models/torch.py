@@ -58,13 +58,15 @@ class TorchModel(Model):
         self._asked = compiled
         self.compiled = bool(compiled)
         self._prototype = _prototype(net)
-        self._module = net if self._prototype is None else self._prototype
+        # The prototype itself is never run: replicas have the attributes and buffers that the module had.
+        run = None if self._prototype is None else replica_of(self._prototype, share=True, own_classes=False)
+        self._module = net if run is None else run
         self._weights, self._parameters = weights_of(net), net.parameters
         self._known = [id(parameter) for parameter in net.parameters()]
 
     def fingerprint(self) -> str | None:
         """Of the structure and the weights that are certified."""
-        return fingerprint(self._module)
+        return fingerprint(self._module if self._prototype is None else self._prototype)
 
     @property
     def rounded(self) -> bool:
