@@ -99,6 +99,5 @@ CHANGES_OF_STRUCTURE: dict[str, Callable[[Knobs], object]] = {
     "a plain tensor": lambda net: net.plain.fill_(-1.0),
     "a hook": lambda net: net.net.register_forward_hook(lambda _module, _inputs, answer: -answer),
     "a part": lambda net: net.net.__setitem__(1, nn.Tanh()),
-    "a new parameter": lambda net: setattr(net.net[3], "bias", nn.Parameter(torch.tensor([9.0, 0.0, 0.0, 0.0]))),
     "a method": lambda net: setattr(net, "forward", MethodType(_negated, net)),
 }
