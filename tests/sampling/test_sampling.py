@@ -3,7 +3,6 @@
 import resource
 import sys
 from threading import get_ident
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -209,35 +208,36 @@ def test_seeds_are_secret_unless_given_and_recorded_either_way() -> None:
     assert smoothed.certify(X, n=200, seed=first.seed) == first
 
 
-class Watched(nn.Module):
-    """Remembers its batches' sizes and threads, and its replicas': what hangs on a class is theirs as well."""
+ROWS: list[int] = []
+THREADS: set[int] = set()
 
-    rows: ClassVar[list[int]] = []
-    threads: ClassVar[set[int]] = set()
+
+class Watched(nn.Module):
+    """Remembers its batches' sizes and threads, and its replicas', where all of them can reach."""
 
     def __init__(self) -> None:
         super().__init__()
         self.net = small_net()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.rows.append(len(x))
-        self.threads.add(get_ident())
+        ROWS.append(len(x))
+        THREADS.add(get_ident())
         answer: Tensor = self.net(x)
         return answer
 
 
 def test_every_forward_pass_has_the_same_number_of_rows() -> None:
-    Watched.rows.clear()
+    ROWS.clear()
     smoothed = hf.SmoothedClassifier(Watched(), SIGMA, batch=96)
     smoothed.certify_many(images(3), n=1_000, n0=50, seed=1)
     # The module itself is asked about a few rows, and its replica about the same in a batch of the size in use.
-    assert Watched.rows[0] == 8
-    assert set(Watched.rows[1:]) == {96}
+    assert ROWS[0] == 8
+    assert set(ROWS[1:]) == {96}
     # Batches span inputs and stages; what is asked first and last has room in them.
-    assert len(Watched.rows) == 2 + -(-(8 + 3 * 1_050 + 8) // 96)
-    Watched.rows.clear()
+    assert len(ROWS) == 2 + -(-(8 + 3 * 1_050 + 8) // 96)
+    ROWS.clear()
     smoothed.certify(X, n=96 * 3 - 100, seed=1)
-    assert Watched.rows == [96] * 4, "what was checked is not checked again"
+    assert ROWS == [96] * 4, "what was checked is not checked again"
 
 
 def test_there_are_as_many_workers_as_torch_has_threads_at_the_time() -> None:
@@ -245,14 +245,14 @@ def test_there_are_as_many_workers_as_torch_has_threads_at_the_time() -> None:
     smoothed.certify(X, n=1_000)
     torch.set_num_threads(2)
     try:
-        Watched.threads.clear()
+        THREADS.clear()
         smoothed.certify(X, n=1_000)
-        assert len(Watched.threads - {get_ident()}) == 2
+        assert len(THREADS - {get_ident()}) == 2
     finally:
         torch.set_num_threads(1)
-    Watched.threads.clear()
+    THREADS.clear()
     smoothed.certify(X, n=1_000)
-    assert Watched.threads == {get_ident()}
+    assert {get_ident()} == THREADS
 
 
 def test_memory_does_not_grow_with_n() -> None:

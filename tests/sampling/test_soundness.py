@@ -150,3 +150,16 @@ def test_a_model_that_changes_after_the_check_is_refused() -> None:
 
     with pytest.raises(hf.ModelError, match="from call to call"):
         hf.SmoothedClassifier(Warm(), 0.3).certify(X, n=300)
+
+
+def test_a_model_without_a_name_or_a_device_is_refused_before_anything_is_sampled() -> None:
+    class Nameless(hf.Model):
+        device = torch.device("cpu")
+
+        def probabilities(self, batch: Tensor) -> Tensor:
+            raise AssertionError("nothing may be sampled")
+
+    with pytest.raises(hf.InvalidArgument, match="must set name, a str, and device"):
+        hf.SmoothedClassifier(Nameless(), 0.3)
+    with pytest.raises(hf.InvalidArgument, match="run it once on a batch first"):
+        hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), 0.3)

@@ -33,6 +33,11 @@ def as_model(
             "device, precision and compile are for torch modules; make a Model of your own that runs as you like"
         )
     if isinstance(given, Model):
+        name, place = getattr(given, "name", None), getattr(given, "device", None)
+        if not isinstance(name, str) or not isinstance(place, Device):
+            raise InvalidArgument(
+                f"a Model must set name, a str, and device, a torch.device; got {name!r} and {place!r}"
+            )
         return given
     if builtins.callable(given):  # the name alone is that of a module here
         return CallableModel(given, outputs=outputs)

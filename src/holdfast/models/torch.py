@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.fast.compile import compiled_module, has_wide_convolutions, is_worth_compiling, quiet_compiler
@@ -47,6 +48,10 @@ class TorchModel(Model):
         if not isinstance(net, nn.Module):
             raise InvalidArgument(
                 f"expected a torch.nn.Module that maps a batch to class scores, got {type(net).__name__}"
+            )
+        if any(is_lazy(parameter) for parameter in net.parameters()):
+            raise InvalidArgument(
+                f"the module {type(net).__name__} has parameters without a shape yet (lazy layers); run it once on a batch first"
             )
         self._logits = check_outputs(outputs)
         self.device, self._devices = _devices(resolve_device(device, net))

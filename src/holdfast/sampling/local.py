@@ -108,7 +108,7 @@ class LocalSampler:
             model = models[number]
             accumulator = Accumulator(spans, self._measures, model.device)
             shown, answers = len(workers.probe), list[Tensor]()
-            with side_stream(model.device) as counting:
+            with torch.no_grad(), side_stream(model.device) as counting:
                 for batch in batches.of_worker(number, len(models), model.device):
                     probabilities = model.probabilities(batch.copies)
                     with counting(probabilities, batch.slots):
