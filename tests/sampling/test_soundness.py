@@ -156,7 +156,7 @@ def test_a_model_without_a_name_or_a_device_is_refused_before_anything_is_sample
     class Nameless(hf.Model):
         device = torch.device("cpu")
 
-        def probabilities(self, batch: Tensor) -> Tensor:
+        def probabilities(self, batch: Tensor) -> Tensor:  # noqa: ARG002
             raise AssertionError("nothing may be sampled")
 
     with pytest.raises(hf.InvalidArgument, match="must set name, a str, and device"):
