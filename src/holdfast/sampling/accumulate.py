@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -225,6 +226,7 @@ class _Classes(_Counters):
             yield span, ClassCounts(span.copies, *histograms)
 
 
+@lru_cache(maxsize=32)
 def _float32_edges(grid: Grid, device: torch.device) -> Tensor:
     """Rounded up, where they are no float32 numbers: a score that reaches one reaches the edge itself."""
     near = grid.edges.astype(np.float32)

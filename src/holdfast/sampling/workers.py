@@ -20,6 +20,7 @@ from holdfast.sampling.batches import CounterBatches, NoisyBatches
 _MOST_WORKERS = 16
 _PROBE = SMALLEST_BATCH
 _STRANGERS = 64
+_SHARE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,10 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        return Workers(models, size, rows, same, weights, found)
+        few = max(
+            1, min(shown, size // _SHARE)
+        )  # asked first and last, among the copies: they must not take their room
+        return Workers(models, size, rows[:few], same, weights, found[:few])
 
     def _models(self) -> list[Model]:
         """Replicas: one for each CPU thread or GPU; the model itself, alone, if it cannot be replicated."""
