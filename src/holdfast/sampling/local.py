@@ -151,12 +151,12 @@ class LocalSampler:
         if self.model.device.type == "cuda":
             for device in self.model.devices:
                 torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's
-        running = [self._cache.pool.submit(work, number) for number in range(workers)]
+        futures = [self._cache.pool.submit(work, number) for number in range(workers)]
         try:
-            return [each.result() for each in running]
+            return [each.result() for each in futures]
         finally:  # an interruption included
             stop.set()
-            wait(running)
+            wait(futures)
 
 
 def _aimed(span: NoiseSpan, found: Mapping[int, Counts]) -> NoiseSpan:

@@ -57,7 +57,7 @@ class WorkerCache:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._replicas: dict[tuple[bool, int], list[Model]] = {}
-        self._compared: dict[tuple[torch.Size, bool, int], Workers] = {}
+        self._compared: dict[tuple[torch.Size, bool, int, int], Workers] = {}
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
@@ -78,16 +78,16 @@ class WorkerCache:
         a batch of the size in use; and, where that rounds or was compiled, once more among still others.
         """
         with running:
-            model = self.model
-            sizes = [size for shape, _, size in self._compared if shape == x.shape]
+            model, wanted = self.model, _wanted(self.model)
+            sizes = [(size, compiled) for shape, compiled, size, _ in self._compared if shape == x.shape]
             reference = None if sizes else self._reference(noise, x)
             model.choose_compile(copies)
             best = default_batch(model.device, x.shape, model.flops, copies + 2 * _PROBE)
-            compiled = [size for shape, compiled, size in self._compared if compiled and shape == x.shape]
-            size = batch or (reused_batch(best, compiled[-1]) if model.compiled and compiled else best)
+            known = [size for size, compiled in sizes if compiled]
+            size = batch or (reused_batch(best, known[-1]) if model.compiled and known else best)
             while True:
-                found = self._compared.get((x.shape, model.compiled, size))
-                if found is not None and found.weights == model.weights_version and _as_many(model, found):
+                found = self._compared.get((x.shape, model.compiled, size, wanted))
+                if found is not None and found.weights == model.weights_version:
                     for each in dict.fromkeys(found.models):
                         each.refresh()
                     return replace(found, answers=None)
@@ -97,7 +97,7 @@ class WorkerCache:
                 except torch.OutOfMemoryError as error:
                     size = smaller_batch(model, size, error)
                 else:
-                    self._compared[x.shape, model.compiled, size] = found
+                    self._compared[x.shape, model.compiled, size, wanted] = found
                     return found
 
     def _reference(self, noise: Noise, x: Tensor) -> Tensor:
@@ -153,9 +153,8 @@ class WorkerCache:
                     f"copies would not be answered by one classifier; keep what it computes with in parameters and buffers, or "
                     f"use one GPU: device={str(model.device)!r}"
                 )
-        few = max(
-            1, min(shown, size // _SHARE)
-        )  # asked first and last, among the copies: they must not take their room
+        # Few are asked first and last: they must not take the room of the copies.
+        few = max(1, min(shown, size // _SHARE))
         return Workers(models, size, rows[:few], same, weights, found[:few])
 
     def _models(self) -> list[Model]:
@@ -179,12 +178,8 @@ class WorkerCache:
 
 
 def _wanted(model: Model) -> int:
+    """How many workers: as many as torch has threads at the time, or a model has GPUs."""
     return min(torch.get_num_threads(), _MOST_WORKERS) if model.device.type == "cpu" else len(model.devices)
-
-
-def _as_many(model: Model, workers: Workers) -> bool:
-    """Whether there are as many as torch has threads, which may have been changed; the model itself stays alone."""
-    return workers.models[0] is model or len(workers.models) == _wanted(model)
 
 
 def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
