@@ -21,8 +21,8 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.models.fast.precision import precision_named
 from holdfast.models.torch import TorchReplica
-from holdfast.sampling import Local
 from holdfast.sampling.engine import Workload
+from holdfast.sampling.local import LocalSampler
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
 from plain import RADII, plain_certificate
@@ -60,8 +60,7 @@ def measure(
     net: nn.Module, x: Tensor, *, n: int, precision: str, device: torch.device, plain: bool, default: bool, repeats: int
 ) -> Iterator[tuple[str, float]]:
     """One figure after the other, so that an interruption keeps those that are there."""
-    engine = Local()
-    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True, engine=engine)
+    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
 
     def certificate(copies: int = n, batch: int | None = None) -> hf.Certificate:
         cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, batch=batch, progress=False)
@@ -74,7 +73,7 @@ def measure(
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
     model = smoothed.model
-    size = engine.sampler(Workload(model, smoothed.noise, smoothed.measures, x, N0 + n)).batch
+    size = LocalSampler(model, Workload(smoothed.noise, smoothed.measures, x, N0 + n)).batch
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":

@@ -9,7 +9,7 @@ from holdfast.certificates import Evidence, Selection
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.models import Model, TorchModel
 from holdfast.noise import Gaussian, Noise
-from holdfast.sampling.batches import NoisyBatches
+from holdfast.sampling.batches import Drawing
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.span import Counting, NoiseSpan
@@ -25,11 +25,11 @@ def sampler(
     batch: int | None = 64,
     copies: int = 1_000,
     x: Tensor | None = None,
-    kind: type[NoisyBatches] | None = None,
+    draw: Drawing | None = None,
 ) -> LocalSampler:
     like = torch.from_numpy(images(1)[0]) if x is None else x
     known = TorchModel(small_net()) if model is None else model
-    return LocalSampler(Workload(known, noise or Gaussian(0.3), DEFAULT_MEASURES, like, copies, batch), kind=kind)
+    return LocalSampler(known, Workload(noise or Gaussian(0.3), DEFAULT_MEASURES, like, copies, batch), draw=draw)
 
 
 def span(x: Tensor, start: int, stop: int, target: int = 0, *, index: int = 0, seed: int = 5) -> NoiseSpan:

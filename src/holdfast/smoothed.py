@@ -202,7 +202,7 @@ class SmoothedClassifier:
         )
         known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
         requests = (
-            DecideRequest(inputs[k], known_seed, index, n0, deepcopy(test), measure, position=k)
+            DecideRequest(inputs[k], known_seed, index, n0, n_max, deepcopy(test), measure, position=k)
             for k, index in enumerate(check_indices(indices, len(inputs)))
         )
         found: dict[int, Decision] = {}
@@ -234,7 +234,7 @@ class SmoothedClassifier:
         """
         check_threshold(at_least, support_of(measure, self.measures))
         search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
-        request = RadiusRequest(*self._keyed(x, seed, index), n0, search, measure)
+        request = RadiusRequest(*self._keyed(x, seed, index), n0, n_max, search, measure)
         return next(self._run([request], batch)).answer  # type: ignore[no-any-return]
 
     def triage(

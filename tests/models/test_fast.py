@@ -140,9 +140,9 @@ def test_two_compiled_passes_before_the_first_batch_and_one_compilation_whatever
 ) -> None:
     graphs = stand_in(monkeypatch, lambda scores, _: scores, real=real)
     net = small_net()
-    smoothed = hf.SmoothedClassifier(net, 0.3, compile=True)
-    smoothed.certify(X, n=372, n0=12, batch=48)
-    assert graphs == [[48] * (2 + 9)]  # 384 copies, and the check once more
+    smoothed = hf.SmoothedClassifier(net, 0.3, compile=True, batch=48)
+    smoothed.certify(X, n=372, n0=12)
+    assert graphs == [[48] * (2 + 9)]  # 384 copies, 47 at a time
     for n in (300, 900):
         assert smoothed.certify(X, n=n).provenance.compiled
     assert [set(calls) for calls in graphs] == [{48}]

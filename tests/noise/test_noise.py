@@ -12,7 +12,7 @@ from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.noise.drawing.philox import philox, standard_normals
 from holdfast.sampling.accumulate import Accumulator
-from holdfast.sampling.batches import BlockBatches, CounterBatches
+from holdfast.sampling.batches import Drawing, Share, block_batches, counter_batches
 from networks import images
 from spans import choosing, evidence_of_spans, sampler, selected, span
 
@@ -78,11 +78,11 @@ def test_noisy_copies_are_inputs_plus_sigma_times_the_numbers() -> None:
 def test_counted_copies_do_not_depend_on_batches_or_workers(batch: int) -> None:
     xs = [torch.from_numpy(image) for image in images(3)]
     spans = [span(xs[0], 0, 700, 1, index=4), span(xs[1], 250, 600, 2, index=9), span(xs[2], 0, 55, 0, index=2)]
-    alone = [sampler(kind=CounterBatches).count([each])[0] for each in spans]
-    assert sampler(batch=batch, kind=CounterBatches).count(spans) == alone
+    alone = [sampler(draw=counter_batches).count([each])[0] for each in spans]
+    assert sampler(batch=batch, draw=counter_batches).count(spans) == alone
     for threads in (2, 3):
         torch.set_num_threads(threads)
-        together = sampler(batch=batch, kind=CounterBatches).count(spans)
+        together = sampler(batch=batch, draw=counter_batches).count(spans)
         torch.set_num_threads(1)
         assert together == alone
 
@@ -90,35 +90,26 @@ def test_counted_copies_do_not_depend_on_batches_or_workers(batch: int) -> None:
 def test_counted_copies_of_a_span_are_those_of_the_whole() -> None:
     x = torch.from_numpy(images(1)[0])
     spans = (span(x, *ends, 1, index=3) for ends in ((0, 900), (0, 317), (317, 900)))
-    whole, first, second = evidence_of_spans(sampler(batch=50, kind=CounterBatches), *spans)
+    whole, first, second = evidence_of_spans(sampler(batch=50, draw=counter_batches), *spans)
     assert first + second == whole
 
 
-@pytest.mark.parametrize("kind", [BlockBatches, CounterBatches])
+@pytest.mark.parametrize("draw", [block_batches, counter_batches])
 @pytest.mark.parametrize("batch", [8, 96, 1_000])
 @pytest.mark.parametrize("n0", [1, 40, 130])
-def test_one_pass_finds_what_selection_and_then_estimation_find(
-    batch: int, n0: int, kind: type[BlockBatches] | type[CounterBatches]
-) -> None:
+def test_one_pass_finds_what_selection_and_then_estimation_find(batch: int, n0: int, draw: Drawing) -> None:
     fixed = [span(torch.from_numpy(image), 0, 300, index=index) for index, image in enumerate(images(3))]
     chosen = [choosing(each, n0) for each in fixed]
     following = [replace(each, target=first) for each, first in zip(fixed, chosen, strict=True)]
-    counted = 0
-
-    def count(copies: int) -> None:
-        nonlocal counted
-        counted += copies
-
-    found = sampler(batch=batch, kind=kind).count([*chosen, *following], count)
-    assert counted == 3 * (n0 + 300)
+    found = sampler(batch=batch, draw=draw).count([*chosen, *following])
     for each, first, selection, evidence in zip(fixed, chosen, found[:3], found[3:], strict=True):
-        expected = selected(sampler(batch=batch, kind=kind), first)
+        expected = selected(sampler(batch=batch, draw=draw), first)
         assert isinstance(selection, Selection)
         assert selection.sums.tolist() == expected.sums.tolist()
         aimed = replace(each, target=expected.predicted)
-        assert [evidence] == evidence_of_spans(sampler(batch=batch, kind=kind), aimed)
-    torch.set_num_threads(2)  # two workers choose first, and then count
-    in_two = sampler(batch=batch, kind=kind).count([*chosen, *following])
+        assert [evidence] == evidence_of_spans(sampler(batch=batch, draw=draw), aimed)
+    torch.set_num_threads(2)  # one of the two does both
+    in_two = sampler(batch=batch, draw=draw).count([*chosen, *following])
     torch.set_num_threads(1)
     assert in_two[3:] == found[3:]
 
@@ -133,8 +124,8 @@ def test_the_leading_class_is_the_first_of_equals() -> None:
 
 def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
-    batches = CounterBatches([span(x, 0, 6, seed=1)], Gaussian(SIGMA), 6, x[None][:0])
-    batch = next(batches.of_worker(0, 1, torch.device("cpu")))
+    share = Share([(0, span(x, 0, 6, seed=1))], 1, Gaussian(SIGMA), 6, x[None][:0], torch.device("cpu"))
+    batch = next(counter_batches(share))
     key = torch.tensor([key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)
     assert torch.allclose(batch.copies, x + Gaussian(SIGMA).multiplier * numbers, atol=1e-6)

@@ -72,7 +72,7 @@ def test_many_requests_at_once_get_what_each_would_get_alone() -> None:
     xs = images(40)
     scheduler = BatchScheduler(sampler(smoothed.model, smoothed.noise, batch=None, copies=1), queue=64)
     requests = [
-        ServedRequest(LooksRequest(torch.from_numpy(x), seed, 3, 100, plan_looks(50_000)), watched=6)
+        ServedRequest(LooksRequest(torch.from_numpy(x), seed, 3, 100, 50_000, plan_looks(50_000)), watched=6)
         for seed, x in enumerate(xs)
     ]
     scheduler.start()

@@ -160,13 +160,11 @@ def test_resources_that_are_not_there_are_refused_rather_than_waited_for(
     monkeypatch.setattr("holdfast.sampling.ray._SETTLE_S", 0.0)
     cores = int(ray.cluster_resources()["CPU"])
     many = hf.RayCluster(workers=cores + 1)
-    with pytest.raises(
-        hf.ClusterError, match=rf"{cores + 1} workers of 1 CPU core each .* room for {cores}; use --work"
-    ):
+    with pytest.raises(hf.ClusterError, match=rf"{cores + 1} workers of 1 CPU core each .* room for {cores}; ask for"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=many).certify(x, n=100)
-    with pytest.raises(hf.ClusterError, match="use --workers 1, fewer --cores-per-worker"):
+    with pytest.raises(hf.ClusterError, match="ask for 1, or for fewer cores each"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=hf.RayCluster(cores_per_worker=cores + 1)).certify(x, n=100)
-    with pytest.raises(hf.ClusterError, match="are free; use fewer --workers"):
+    with pytest.raises(hf.ClusterError, match="are free; ask for fewer workers"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=hf.RayCluster(workers=cores)).certify(x, n=100)
     assert ray.is_initialized(), "a cluster that was not started for them is left running"
 

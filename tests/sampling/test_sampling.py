@@ -1,5 +1,6 @@
 """Sampling: the same seed gives the same counts, however the copies are batched, split or ordered."""
 
+import itertools
 import resource
 import sys
 from threading import get_ident
@@ -17,7 +18,7 @@ from holdfast.models import CallableModel, TorchModel
 from holdfast.noise import Gaussian, Stage
 from holdfast.noise.drawing.blocks import BlockKey, standard_block
 from holdfast.sampling import CertifyRequest, Local
-from holdfast.sampling.batches import BlockBatches, CounterBatches, NoisyBatches
+from holdfast.sampling.batches import Drawing, Share, block_batches, counter_batches
 from holdfast.sampling.local import first_copies
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from networks import images, small_net
@@ -151,13 +152,13 @@ def test_spans_with_seeds_of_their_own_share_batches_and_change_nothing() -> Non
     assert ours.count([NoiseSpan(spans[2].x, 9, 0, Counting.EVIDENCE, 0, 1_234, 1)])[0] != shared[2]
 
 
-@pytest.mark.parametrize("kind", [BlockBatches, CounterBatches])
-def test_selection_and_estimation_never_share_noise(kind: type[NoisyBatches]) -> None:
+@pytest.mark.parametrize("draw", [block_batches, counter_batches])
+def test_selection_and_estimation_never_share_noise(draw: Drawing) -> None:
     zero = torch.zeros(3)
 
     def numbers(counting: Counting) -> Tensor:
-        batches = kind([NoiseSpan(zero, 1, 0, counting, 0, 1_000)], NOISE, 128, zero[None])
-        return torch.cat([batch.copies[batch.slots == 0].clone() for batch in batches.of_worker(0, 1, zero.device)])
+        share = Share([(0, NoiseSpan(zero, 1, 0, counting, 0, 1_000))], 1, NOISE, 128, zero[None], zero.device)
+        return torch.cat([batch.copies[batch.slots == 0].clone() for batch in draw(share)])
 
     chosen, counted = numbers(Counting.SELECTION), numbers(Counting.EVIDENCE)
     assert chosen.shape == counted.shape == (1_000, 3)
@@ -233,8 +234,8 @@ def test_every_forward_pass_has_the_same_number_of_rows() -> None:
     # The module itself is asked about a few rows, and its replica about the same in a batch of the size in use.
     assert ROWS[0] == 8
     assert set(ROWS[1:]) == {96}
-    # Batches span inputs and stages; what is asked first and last has room in them.
-    assert len(ROWS) == 2 + -(-(8 + 3 * 1_050 + 8) // 96)
+    # Batches span inputs and stages; each has room for one row of the probe.
+    assert len(ROWS) == 2 + -(-3 * 1_050 // 95)
     ROWS.clear()
     smoothed.certify(X, n=96 * 3 - 100, seed=1)
     assert ROWS == [96] * 4, "what was checked is not checked again"
@@ -303,18 +304,13 @@ def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
 
 def test_the_first_job_is_a_matter_of_seconds_whatever_the_network() -> None:
     model = CallableModel(lambda batch: np.full((len(batch), 2), 0.5))
-    assert first_copies(model) == 2**14
+    assert first_copies(model) == 2**12
     model.flops = 5e8  # a ResNet-110: some hundred copies a second on a few cores
     assert first_copies(model) == 400
+    jobs: list[int] = []
     requests = [CertifyRequest(X, 1, k, 10, 1_000) for k in range(40)]
-    done = 0
-    seen = []
-
-    def on_copies(copies: int) -> None:
-        nonlocal done
-        done += copies
-
-    for _ in Local().run(model, NOISE, requests, on_copies=on_copies):
-        seen.append(done // 1_010)
-    # One request, then as many as make four times as much as before, and so on.
-    assert seen == [1, 3, 3, *[10] * 7, *[36] * 26, *[40] * 4]
+    assert len(list(Local().run(model, NOISE, requests, on_copies=jobs.append))) == 40
+    assert sum(jobs) == 40 * 1_010
+    assert jobs[0] == 400
+    assert all(later <= 4 * earlier for earlier, later in itertools.pairwise(jobs))
+    assert max(jobs) > 4_000

@@ -2,7 +2,7 @@
 
 import pickle
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -14,9 +14,7 @@ from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError
 from holdfast.models import TorchModel
 from holdfast.noise import Gaussian
-from holdfast.progress import OnDone
 from holdfast.sampling import CertifyRequest, DecideRequest, Local, RadiusRequest
-from holdfast.sampling.local import LocalExecutor
 from holdfast.sampling.requests import AnyRequest, ClassesRequest, LooksRequest, Sampled, Step
 from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
@@ -49,10 +47,6 @@ class OutOfOrder(Executor):
     def has_room(self) -> bool:
         return len(self._under_way) < self._in_flight
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._under_way)
-
     def submit(self, job: Job) -> None:
         assert self.has_room
         self._under_way.append(job)
@@ -81,8 +75,8 @@ class Fixed(JobSizer):
         pass
 
 
-def sizer(copies: int, *, cut: bool = True, sharing: int = 1, most_open: int = 64) -> JobSizer:
-    return Fixed(copies, 1.0, cut=cut, sharing=sharing, most_open=most_open)
+def sizer(copies: int, *, together: bool = True, sharing: int = 1, most_open: int = 64) -> JobSizer:
+    return Fixed(copies, 1.0, together=together, sharing=sharing, most_open=most_open)
 
 
 def certify(k: int, n: int = 1_700) -> CertifyRequest:
@@ -91,12 +85,12 @@ def certify(k: int, n: int = 1_700) -> CertifyRequest:
 
 def decide(k: int) -> DecideRequest:
     test = SequentialTest(at_least=0.3, radius=0.1, noise=NOISE, support=(0.0, 1.0), alpha=0.001, n_max=2_000)
-    return DecideRequest(INPUTS[k], 5, k, 40, test, "score", position=k)
+    return DecideRequest(INPUTS[k], 5, k, 40, 2_000, test, "score", position=k)
 
 
 def radius(k: int) -> RadiusRequest:
     search = RadiusSearch(at_least=0.3, within=0.02, alpha=0.001, n_max=2_000)
-    return RadiusRequest(INPUTS[k], 5, k, 40, search, "score", position=k)
+    return RadiusRequest(INPUTS[k], 5, k, 40, 2_000, search, "score", position=k)
 
 
 def classes(k: int) -> ClassesRequest:
@@ -104,7 +98,7 @@ def classes(k: int) -> ClassesRequest:
 
 
 def looks(k: int) -> LooksRequest:
-    return LooksRequest(INPUTS[k], 5, k, 40, plan_looks(1_700), position=k)
+    return LooksRequest(INPUTS[k], 5, k, 40, 1_700, plan_looks(1_700), position=k)
 
 
 KINDS: list[Callable[[int], AnyRequest]] = [certify, decide, radius, classes, looks]
@@ -135,7 +129,7 @@ def test_a_request_chooses_its_class_first_and_counts_no_copy_twice(kind: Callab
     choosing, *counting = (span for job in executor.jobs for span in job.spans)
     assert (choosing.counting, choosing.start, choosing.stop) == (Counting.SELECTION, 0, request.n0)
     assert [span.start for span in counting] == [0, *(span.stop for span in counting[:-1])]
-    assert request.n0 + counting[-1].stop <= request.most_copies
+    assert counting[-1].stop <= request.n
 
 
 @pytest.mark.parametrize("copies", [150, 2_000, 10**9])
@@ -187,12 +181,22 @@ def test_cuts_are_where_blocks_of_noise_end() -> None:
     assert spans == [(0, 40), (0, 2_000), *((k, k + 2_000) for k in range(2_000, 10_000, 2_000)), (10_000, 10_500)]
 
 
-def test_a_request_goes_whole_into_one_job_where_nothing_may_be_cut() -> None:
-    executor = OutOfOrder()
-    found = Scheduler(executor, sizer(3_000, cut=False)).run(certify(k) for k in range(7))
-    assert len(list(found)) == 7
-    assert [len(job.requests) for job in executor.jobs] == [2, 2, 2, 1]
-    assert {span.copies for job in executor.jobs for span in job.spans} == {40, 1_700}
+@pytest.mark.parametrize("together", [True, False])
+def test_a_class_is_chosen_in_the_job_that_counts_for_it_or_in_one_before(together: bool) -> None:
+    executor = OutOfOrder(in_flight=1)
+    list(Scheduler(executor, sizer(10**9, together=together)).run(certify(k) for k in range(7)))
+    assert len(executor.jobs) == (1 if together else 2)
+    assert [isinstance(span.target, NoiseSpan) for span in executor.jobs[-1].spans].count(True) == (
+        7 if together else 0
+    )
+
+
+def test_requests_are_finished_one_after_the_other_unless_they_share() -> None:
+    executor = OutOfOrder(in_flight=1)
+    list(Scheduler(executor, sizer(2_000)).run(certify(k, n=9_000) for k in range(3)))
+    last = {span.index: number for number, job in enumerate(executor.jobs) for span in job.spans}
+    assert list(last.values()) == sorted(set(last.values()))
+    assert last[0] < 6
 
 
 def test_a_job_is_divided_among_those_who_wait_and_what_wants_little_comes_along_first() -> None:
@@ -322,37 +326,8 @@ def test_an_abandoned_request_is_sampled_no_further_and_disturbs_no_other(in_ord
     assert sum(span.copies for job in executor.jobs for span in job.spans if span.index == left.index) < 8_000
 
 
-def local(on_copies: OnDone, requests: Iterable[AnyRequest]) -> list[AnyRequest]:
-    return list(Scheduler(LocalExecutor(SAMPLER, on_copies), sizer(10**9, cut=False)).run(requests))
-
-
-def test_a_job_that_nobody_waits_for_ends_with_its_present_batch() -> None:
-    requests = [forgiving(k, n=20_000) for k in range(2)]
-    done = 0
-
-    def on_copies(copies: int) -> None:
-        nonlocal done
-        done += copies
-        requests[0].over = True
-        requests[1].over = done >= 10 * 64
-
-    assert local(on_copies, requests) == requests
-    assert done < 11 * 64
-    assert all(request.result is None for request in requests)
-
-
-def test_a_job_that_somebody_waits_for_goes_on() -> None:
-    left, other = forgiving(0, n=1_000), forgiving(1)
-
-    def on_copies(_: int) -> None:
-        left.over = True
-
-    assert local(on_copies, [left, other]) == [left, other]
-    assert plain(other.answer) == plain(by_hand(certify(1)))
-
-
 def test_jobs_grow_towards_their_seconds_and_no_faster_than_fourfold() -> None:
-    learning = JobSizer(1, 0.5, cut=True)
+    learning = JobSizer(1, 0.5)
     for expected in (4, 16, 64, 100, 100):
         learning.learn(50, 0.25)
         assert learning.copies == expected
@@ -360,14 +335,14 @@ def test_jobs_grow_towards_their_seconds_and_no_faster_than_fourfold() -> None:
     assert learning.copies == 100
     learning.learn(50, 2.5)
     assert learning.copies == 10
-    careful = JobSizer(300, 0.5, cut=True, least=256)
+    careful = JobSizer(300, 0.5, least=256)
     careful.learn(300, 50.0)
     assert careful.copies == 256
 
 
 def test_the_scheduler_learns_from_its_jobs() -> None:
     executor = OutOfOrder(in_flight=1)
-    list(Scheduler(executor, JobSizer(1, 0.02, cut=True), in_order=False).run(certify(k, n=1_000) for k in range(7)))
+    list(Scheduler(executor, JobSizer(1, 0.02), in_order=False).run(certify(k, n=1_000) for k in range(7)))
     sizes = [job.copies for job in executor.jobs]
     assert sizes[0] == 40, "no more than a selection"
     assert max(sizes) > 1_000

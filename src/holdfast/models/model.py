@@ -76,9 +76,9 @@ class Model(ABC):
     def choose_compile(self, copies: int) -> None:  # noqa: B027
         """Learn how many copies an input takes, where that decides how to run."""
 
-    def fallback(self, reason: str) -> "Model | None":  # noqa: ARG002
-        """A plainer way to run the same model, for ``reason``; None if this is the plainest."""
-        return None
+    def fallback(self, reason: str) -> bool:  # noqa: ARG002
+        """Run in a plainer way from now on, for ``reason``; False if this is the plainest."""
+        return False
 
     @property
     def rounded(self) -> bool:

@@ -18,7 +18,7 @@ from holdfast.models.fast.precision import Precision, precision_named
 from holdfast.models.fingerprint import fingerprint, structure_hash
 from holdfast.models.model import Model, running
 from holdfast.models.outputs import as_probabilities, check_outputs, output_error
-from holdfast.models.replica import copy_weights, holds_other_tensors, replica_of, versions_of, weights_of
+from holdfast.models.replica import Snapshot, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 _LOW = (torch.bfloat16, torch.float16)
@@ -62,16 +62,15 @@ class TorchModel(Model):
         self.precision = precision
         self._asked = compiled
         self.compiled = bool(compiled)
-        self._prototype = _prototype(net)
-        # The prototype itself is never run: replicas have the attributes and buffers that the module had.
-        run = None if self._prototype is None else replica_of(self._prototype, share=True, own_classes=False)
-        self._module = net if run is None else run
+        self._snapshot = _snapshot(net)
+        self._module = net if self._snapshot is None else self._snapshot.load()
+        self._graphs: dict[torch.device, TorchReplica] = {}
         self._weights, self._parameters = weights_of(net), net.parameters
         self._known = [id(parameter) for parameter in net.parameters()]
 
     def fingerprint(self) -> str | None:
-        """Of the structure and the weights that are certified."""
-        return fingerprint(self._module if self._prototype is None else self._prototype)
+        """Of the structure and the weights that are certified; not of what was kept while it ran."""
+        return fingerprint(self._module if self._snapshot is None else self._snapshot.load())
 
     @property
     def rounded(self) -> bool:
@@ -142,14 +141,19 @@ class TorchModel(Model):
 
     def replicate(self, device: torch.device) -> "TorchReplica | None":
         """A replica that shares the weights; or has copies of them, where it is compiled, rounded or elsewhere."""
-        if self._prototype is None:
+        if self._snapshot is None:
             return None
-        plain = not self.compiled and self._precision.low is None and device == self.device
-        made = replica_of(self._prototype, share=plain)
-        return None if made is None else TorchReplica(self, made, device, plain=plain)
+        if not self.compiled:
+            return TorchReplica(self, self._snapshot, device)
+        if device not in self._graphs:  # compiled once, and kept
+            self._graphs[device] = TorchReplica(self, self._snapshot, device)
+        return self._graphs[device]
 
-    def give_up_compiling(self, reason: str) -> None:
-        """Run uncompiled from now on, and say so."""
+    def fallback(self, reason: str) -> bool:
+        """Uncompiled, with a warning; or else the module itself, by one worker."""
+        if not self.compiled:
+            found, self._snapshot = self._snapshot, None
+            return found is not None
         self._asked = self.compiled = False
         warnings.warn(
             f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
@@ -157,12 +161,13 @@ class TorchModel(Model):
             RuntimeWarning,
             stacklevel=2,
         )
+        return True
 
     def builder(self) -> Callable[[torch.device], Model]:
         """With a copy of the module on the CPU, if it is elsewhere: what can be sent to any machine."""
         net = self._module if self.device.type == "cpu" else copy.deepcopy(self._module).cpu()
         outputs = "logits" if self._logits else "probabilities"
-        settings = {"outputs": outputs, "precision": self.precision, "compiled": self._asked}
+        settings = {"outputs": outputs, "precision": self.precision, "compiled": self.compiled}
         return lambda device: TorchModel(net, device=device, **settings)  # type: ignore[arg-type]
 
 
@@ -173,28 +178,26 @@ class TorchReplica(Model):
         forward: what is run: the compiled graph, or the replica itself.
     """
 
-    def __init__(self, source: TorchModel, net: nn.Module, device: torch.device, *, plain: bool) -> None:
+    def __init__(self, source: TorchModel, snapshot: Snapshot, device: torch.device) -> None:
         self._source = source
-        self.name, self.precision, self.device, self.flops = source.name, source.precision, device, source.flops
+        self.name, self.precision, self.device = source.name, source.precision, device
         self.compiled = source.compiled
-        self._net = net if plain else _laid_out(net.to(device), source._precision)
-        self._own = None if plain else weights_of(self._net)
-        self.forward = compiled_module(self._net, source._precision) if self.compiled else self._net
+        plain = not self.compiled and source._precision.low is None and device == source.device
+        net = snapshot.load(share=plain, own_classes=True)
+        if not plain:
+            net = _laid_out(net.to(device), source._precision)
+        self._own = [] if plain else weights_of(net)
+        self.forward = compiled_module(net, source._precision) if self.compiled else net
         self._calls: dict[torch.Size, int] = {}
         # One whole graph has no Python state left; tensors that it writes to it may have.
-        self.stateless = self.compiled and not holds_other_tensors(net)
+        self.stateless = self.compiled and not snapshot.other_tensors
 
     def refresh(self) -> None:
         """Nothing more is to be done where the weights are shared."""
         self._source.refresh()
-        if self._own is not None:
-            copy_weights(self._source._weights, self._own)
-
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        """The precision's rules."""
-        with running, self._source._precision.rules():
-            yield
+        if self._own:
+            with torch.inference_mode(False), torch.no_grad():
+                torch._foreach_copy_(self._own, self._source._weights)
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the replica says. Compiled, the first batch of a size takes half a minute, and the second must not again."""
@@ -207,18 +210,10 @@ class TorchReplica(Model):
             answer = self._source._run(self.forward, batch)
         return as_probabilities(answer, logits=self._source._logits)
 
-    def fallback(self, reason: str) -> Model | None:
-        """Uncompiled, or else the module itself."""
-        if not self.compiled:
-            self._source._prototype = None
-            return self._source
-        self._source.give_up_compiling(reason)
-        return self._source.replicate(self.device) or self._source
-
     @property
     def weights_version(self) -> object:
         """The module's, and those of copies."""
-        return self._source.weights_version, versions_of(self._own or [])
+        return self._source.weights_version, versions_of(self._own)
 
 
 def _laid_out(net: nn.Module, precision: Precision) -> nn.Module:
@@ -262,10 +257,13 @@ def _devices(device: torch.device) -> tuple[torch.device, tuple[torch.device, ..
     return first, (first, *(other for other in every if other != first))
 
 
-def _prototype(net: nn.Module) -> nn.Module | None:
-    """A replica of the module as it is now, if it is one down to the last attribute."""
-    made, structure = replica_of(net, share=True, own_classes=False), structure_hash(net)
-    return made if made is not None and structure is not None and structure == structure_hash(made) else None
+def _snapshot(net: nn.Module) -> Snapshot | None:
+    """Of a module that can be replicated down to the last attribute."""
+    try:
+        made, structure = Snapshot(net), structure_hash(net)
+        return made if structure is not None and structure == structure_hash(made.load()) else None
+    except Exception:  # foreign code: whatever stops a copy, the module itself still runs
+        return None
 
 
 @contextmanager

@@ -27,7 +27,6 @@ class Workload:
         batch: rows of a forward pass; None for what suits the model and its device.
     """
 
-    model: Model
     noise: Noise
     measures: Sequence[Measure]
     x: Tensor
@@ -64,12 +63,13 @@ class Engine(ABC):
         waiting = iter(requests)
         first = next(waiting, None)
         if first is not None:
-            work = Workload(model, noise, measures, first.x, first.most_copies, batch)
-            executor, sizer = self.start(work, on_copies)
-            yield from Scheduler(executor, sizer, in_order=in_order).run(itertools.chain((first,), waiting))
+            work = Workload(noise, tuple(measures), first.x, first.n0 + first.n, batch)
+            executor, sizer = self.start(model, work)
+            scheduler = Scheduler(executor, sizer, in_order=in_order, on_done=lambda done: on_copies(done.job.copies))
+            yield from scheduler.run(itertools.chain((first,), waiting))
 
     @abstractmethod
-    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
+    def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
         """Who runs the jobs of a workload, and how large they are; the model is checked here, and refused in words."""
 
     @abstractmethod

@@ -1,121 +1,162 @@
 """The local engine: all of this machine's cores, or its GPUs; batches that span inputs; constant memory."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from holdfast.certificates.evidence import Selection
 from holdfast.models import Model
 from holdfast.models.check import difference
 from holdfast.models.model import running
-from holdfast.progress import OnDone, ignore
 from holdfast.sampling.accumulate import Accumulator
-from holdfast.sampling.batches import NoisyBatches, batches_for
+from holdfast.sampling.batch_size import default_batch
+from holdfast.sampling.batches import Drawing, Share, batches_for, split
 from holdfast.sampling.engine import Engine, Workload
-from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer
+from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer
 from holdfast.sampling.side_stream import side_stream
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
-from holdfast.sampling.workers import WorkerCache, Workers, dependent_rows, smaller_batch, written_to
+from holdfast.sampling.workers import (
+    Workers,
+    asked_of,
+    dependent_rows,
+    reference_of,
+    smaller_batch,
+    state_of,
+    workers_for,
+    written_to,
+)
 
-_SECONDS = 10.0
-"""What a crash costs: finished inputs are handed on that often."""
-_FIRST = 2**14
+T = TypeVar("T")
+
+_SECONDS = 2.0
+_FIRST = 2**12
 _FIRST_FLOPS = {"cpu": 2e11, "cuda": 1e14}
 """A second or a few."""
 
 
-class LocalSampler:
-    """Counts spans of noise on this machine.
+class LocalSampler(Executor):
+    """Counts spans of noise on this machine, a job at a time, in the thread that waits for it.
 
     Every forward pass has exactly as many rows as a batch (the last one is filled up), so that a network whose rows do not
     depend on how many others there are gives the same answer whatever the batch size. On a CPU, threads share the copies,
     each with its own replica and accumulator: that scales better than threads within one forward pass, and does not stall
     when the machine has other work to do. On GPUs each replica is fed by a thread, and nothing is asked of a GPU until its
     last batch is counted.
+
+    Parameters:
+        reference: what the model says of the probe's rows in another process, in place of what it says here.
     """
 
     def __init__(
-        self, work: Workload, *, cache: WorkerCache | None = None, kind: type[NoisyBatches] | None = None
+        self,
+        model: Model,
+        work: Workload,
+        *,
+        known: Workers | None = None,
+        reference: Tensor | None = None,
+        draw: Drawing | None = None,
     ) -> None:
-        self.model, self._noise, self._measures = work.model, work.noise, tuple(work.measures)
-        self._work = work
-        self._kind = kind or batches_for(work.noise, work.model.device)
-        self._cache = cache or WorkerCache(work.model)
-        self._workers = self._get(work.batch)
-        self._answers = self._workers.answers
+        self.model, self._work, self._sent = model, work, reference
+        self._draw = draw or batches_for(work.noise, model.device)
+        self._job: Job | None = None
+        self._answers: Tensor | None = None
         """What was first said of the probe; no worker may say otherwise later."""
+        with running:
+            found = known if known is not None and known.asked == asked_of(model, work) else None
+            reference = self._reference() if found is None else None
+            model.choose_compile(work.copies)
+            if found is not None and found.state == state_of(model):
+                for each in dict.fromkeys(found.models):
+                    each.refresh()
+                self.workers = found  # weights may have been written to unnoticed: answers are compared within a run
+            else:
+                size = work.batch or default_batch(model.device, work.x.shape, model.flops)
+                self._check(size, self._reference() if reference is None else reference)
 
-    def _get(self, batch: int | None) -> Workers:
-        return self._cache.get(self._noise, self._work.x, copies=self._work.copies, batch=batch, kind=self._kind)
+    def _reference(self) -> Tensor:
+        return reference_of(self.model, self._work.noise, self._work.x) if self._sent is None else self._sent
+
+    def _check(self, size: int, reference: Tensor) -> None:
+        """Workers for batches of this size, or of the largest that fits."""
+        while True:
+            try:
+                self.workers = workers_for(
+                    self.model, self._work, size, self._draw, reference, elsewhere=self._sent is not None
+                )
+            except torch.OutOfMemoryError as error:
+                size = smaller_batch(self.model, size, error)
+            else:
+                self._answers = self.workers.answers
+                return
 
     @property
     def batch(self) -> int:
         """Rows of a forward pass; halved, for good, when a device runs out of memory."""
-        return self._workers.batch
+        return self.workers.batch
 
-    def count(self, spans: Sequence[NoiseSpan], on_copies: OnDone = ignore) -> list[Counts]:
-        """The counts of each span.
+    @property
+    def together(self) -> bool:
+        """Whether one job may choose a class and count for it: then one worker does both."""
+        return len(self.workers.models) == 1
 
-        One worker, and so little work that waking others would take longer, does everything in one pass, selection first.
-        Several workers first choose the classes.
-        """
-        workers, copies = self._workers, sum(span.copies for span in spans)
-        alone = len(workers.models) == 1 or copies <= workers.batch
-        choosing = [span for span in spans if span.counting is Counting.SELECTION]
-        counting = [span for span in spans if span.counting is not Counting.SELECTION]
-        if alone or not choosing:
-            ordered = [*choosing, *counting]
-            found = dict(zip(map(id, ordered), self._attempt(ordered, on_copies, alone=alone), strict=True))
-        else:
-            found = dict(zip(map(id, choosing), self._attempt(choosing, on_copies, alone=False), strict=True))
-            aimed = [_aimed(span, found) for span in counting]
-            if counting:
-                found |= zip(map(id, counting), self._attempt(aimed, on_copies, alone=False), strict=True)
-        return [found[id(span)] for span in spans]
+    @property
+    def has_room(self) -> bool:
+        """For one job."""
+        return self._job is None
 
-    def _attempt(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
+    def submit(self, job: Job) -> None:
+        """It runs when it is waited for."""
+        self._job = job
+
+    def wait(self) -> list[Done]:
+        """Run the job."""
+        job, self._job = self._job, None
+        assert job is not None
+        began = time.monotonic()
+        counts: Sequence[Counts] | Exception
+        try:
+            counts = self.count(job.spans)
+        except Exception as error:
+            counts = error
+        return [Done(job, counts, time.monotonic() - began)]
+
+    def count(self, spans: Sequence[NoiseSpan]) -> list[Counts]:
+        """The counts of each span; by one worker, where some count for a class that others choose."""
+        ordered = sorted(spans, key=lambda span: span.counting is not Counting.SELECTION)
         while True:
-            reported = 0
-
-            def count(done: int) -> None:
-                nonlocal reported
-                reported += done
-                on_copies(done)
-
             try:
-                return self._pass(spans, count, alone=alone)
+                counts = dict(zip(map(id, ordered), self._pass(ordered), strict=True))
+                return [counts[id(span)] for span in spans]
             except torch.OutOfMemoryError as error:
                 # Counts of the failed attempt are thrown away: nothing is counted twice.
-                size = smaller_batch(self.model, self.batch, error)
-                on_copies(-reported)
-                self._workers = self._get(size)
-                self._answers = self._workers.answers
+                self._check(smaller_batch(self.model, self.batch, error), self._reference())
 
-    def _pass(self, spans: Sequence[NoiseSpan], on_copies: OnDone, *, alone: bool) -> list[Counts]:
-        workers = self._workers
-        batches = self._kind(spans, self._noise, workers.batch, workers.probe)
-        models = workers.models[: 1 if alone else batches.shares]
-        stop = Event()
+    def _pass(self, spans: Sequence[NoiseSpan]) -> list[Counts]:
+        workers, work = self.workers, self._work
+        copies, room = sum(span.copies for span in spans), workers.batch - len(workers.probe)
+        together = any(isinstance(span.target, NoiseSpan) for span in spans)
+        models = workers.models[: 1 if together else -(-copies // room)]
+        shares, stop = split(spans, len(models)), Event()
+        # Divided alike whether or not there is work for all, since arithmetic may depend on it.
+        before = torch.get_num_threads()
+        threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
 
-        def work(number: int) -> tuple[Accumulator, list[Tensor]]:
+        def run(number: int) -> tuple[Accumulator, list[Tensor]]:
             torch.set_num_threads(threads)
-            model = models[number]
-            accumulator = Accumulator(spans, self._measures, model.device)
-            shown, answers = len(workers.probe), list[Tensor]()
+            model, answers = models[number], list[Tensor]()
+            accumulator = Accumulator(spans, work.measures, model.device)
+            share = Share(shares[number], len(spans), work.noise, workers.batch, workers.probe, model.device)
             with torch.no_grad(), side_stream(model.device) as counting:
-                for batch in batches.of_worker(number, len(models), model.device):
+                for batch in self._draw(share):
                     probabilities = model.probabilities(batch.copies)
                     with counting(probabilities, batch.slots):
                         accumulator.add(probabilities, batch.slots, batch.count)
-                    answers += [probabilities[:shown]] * batch.first
-                    answers += [probabilities[len(probabilities) - shown :]] * batch.last
-                    on_copies(batch.count)
+                    answers = [*answers[:1], probabilities[room:]]
                     if stop.is_set():
                         break
             if model.device.type == "cuda":
@@ -123,17 +164,15 @@ class LocalSampler:
                 torch.cuda.current_stream(model.device).synchronize()
             return accumulator, answers
 
-        before, threads = torch.get_num_threads(), workers.threads
-        with ExitStack() as stack:
-            stack.enter_context(running)
+        with running, self.model.session():
             versions = [model.weights_version for model in models]
-            for model in dict.fromkeys(models):
-                stack.enter_context(model.session())
-            stack.callback(torch.set_num_threads, before)
-            # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
-            found = [work(0)] if alone else self._in_threads(work, len(models), stop)
+            try:
+                # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
+                found = [run(0)] if len(models) == 1 else self._in_threads(run, len(models), stop)
+            finally:
+                torch.set_num_threads(before)
             written = versions != [model.weights_version for model in models]
-        if written or workers.weights != self.model.weights_version:
+        if written or workers.state[0] != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
         for answers in (each for _, some in found for each in some):
             self._answers = answers.cpu() if self._answers is None else self._answers
@@ -143,15 +182,13 @@ class LocalSampler:
         accumulator = found[0][0]
         for other, _ in found[1:]:
             accumulator.merge(other)
-        return accumulator.results(self.model.name, self._noise)
+        return accumulator.results(self.model.name, work.noise)
 
-    def _in_threads(
-        self, work: Callable[[int], tuple[Accumulator, list[Tensor]]], workers: int, stop: Event
-    ) -> list[tuple[Accumulator, list[Tensor]]]:
-        if self.model.device.type == "cuda":
-            for device in self.model.devices:
+    def _in_threads(self, run: Callable[[int], T], workers: int, stop: Event) -> list[T]:
+        for device in self.model.devices:
+            if device.type == "cuda":
                 torch.cuda.synchronize(device)  # weights may be on their way in a stream of the caller's
-        futures = [self._cache.pool.submit(work, number) for number in range(workers)]
+        futures = [self.workers.pool.submit(run, number) for number in range(workers)]
         try:
             return [each.result() for each in futures]
         finally:  # an interruption included
@@ -159,80 +196,24 @@ class LocalSampler:
             wait(futures)
 
 
-def _aimed(span: NoiseSpan, found: Mapping[int, Counts]) -> NoiseSpan:
-    """With the class that its selection span chose."""
-    if not isinstance(span.target, NoiseSpan):
-        return span
-    chosen = found[id(span.target)]
-    assert isinstance(chosen, Selection)
-    return replace(span, target=chosen.predicted)
-
-
-class LocalExecutor(Executor):
-    """Runs a job when it is waited for, in this thread."""
-
-    def __init__(self, sampler: LocalSampler, on_copies: OnDone = ignore) -> None:
-        self._sampler = sampler
-        self._on_copies = on_copies
-        self._job: Job | None = None
-
-    @property
-    def has_room(self) -> bool:
-        """For one job."""
-        return self._job is None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job waits to be run."""
-        return self._job is not None
-
-    def submit(self, job: Job) -> None:
-        """It runs when it is waited for."""
-        self._job = job
-
-    def wait(self) -> list[Done]:
-        """Run the job; its present batch is the last if nobody waits for it any more."""
-        job, self._job = self._job, None
-        assert job is not None
-        began = time.monotonic()
-
-        def on_copies(done: int) -> None:
-            self._on_copies(done)
-            if all(request.over for request in job.requests):
-                raise Abandoned
-
-        counts: Sequence[Counts] | Exception
-        try:
-            counts = self._sampler.count(job.spans, on_copies)
-        except Exception as error:
-            counts = error
-        return [Done(job, counts, time.monotonic() - began)]
-
-
 @dataclass(eq=False)
 class Local(Engine):
     """This machine, in this process: the model's own device, or devices."""
 
     def __post_init__(self) -> None:
-        self._cache: WorkerCache | None = None
+        self._known: Workers | None = None
 
-    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
-        """As many requests at a time as take about ten seconds; the first few are few, since nothing is known yet."""
-        sampler = self.sampler(work)
-        return LocalExecutor(sampler, on_copies), JobSizer(first_copies(work.model), _SECONDS, cut=False)
-
-    def sampler(self, work: Workload) -> LocalSampler:
-        """Its model is checked. The workers of the last model are kept."""
-        cache = self._cache
-        if cache is None or cache.model is not work.model:
-            cache = self._cache = WorkerCache(work.model)
-        return LocalSampler(work, cache=cache)
+    def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
+        """Jobs of two seconds, whatever requests they are of; the first are smaller, since nothing is known yet."""
+        sampler = LocalSampler(model, work, known=self._known)
+        if sampler.workers is not self._known:
+            self._known = sampler.workers
+            self._sizer = JobSizer(first_copies(model), _SECONDS, together=sampler.together)
+        return sampler, self._sizer
 
     def close(self) -> None:
         """Let the workers go."""
-        if self._cache is not None:
-            self._cache.close()
-        self._cache = None
+        self._known = None
 
 
 def first_copies(model: Model) -> int:

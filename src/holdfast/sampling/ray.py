@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,13 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import ClusterError, HoldfastError, ModelError, how_to_install
-from holdfast.measures import Measure
 from holdfast.models import Model
-from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, difference
-from holdfast.noise import Noise
-from holdfast.progress import OnDone
 from holdfast.sampling.batch_size import default_batch
 from holdfast.sampling.engine import Engine, Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer
 from holdfast.sampling.span import Counts, NoiseSpan
-from holdfast.sampling.workers import noisy_rows
+from holdfast.sampling.workers import reference_of
 from holdfast.validation import check_count
 
 _STORE_BYTES = 2**28
@@ -40,7 +36,6 @@ _IN_FLIGHT = 2
 _JOB_S = 0.5
 _GPU_BATCHES = 32
 _OPEN_PER_WORKER = 64
-_PROBE = 8
 _PATIENCE_S = 180.0
 _SETTLE_S = 5.0
 """What was just given back shows as free a moment later."""
@@ -71,25 +66,21 @@ class RayCluster(Engine):
     def __repr__(self) -> str:
         return f"RayCluster(workers={self._workers}, cores_per_worker={self._cores}, address={self._address!r})"
 
-    def start(self, work: Workload, on_copies: OnDone) -> tuple[Executor, JobSizer]:
+    def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
         """Small requests travel together; large ones are cut into spans. The actors are kept for the next call."""
         self._ray = import_ray()
-        model = work.model
-        rows = noisy_rows(work.noise, work.x, _PROBE, seed=0)
-        with model.session():
-            answers = model.validate(rows.to(model.device)).cpu()
+        reference = reference_of(model, work.noise, work.x)
         model.choose_compile(work.copies)
-        size = work.batch or default_batch(model.device, work.x.shape, model.flops, work.copies + 2 * _PROBE)
-        setup = Setup(work.noise, tuple(work.measures), size, work.x, work.copies, rows, answers)
+        size = work.batch or default_batch(model.device, work.x.shape, model.flops)
         try:
             self._load(model)
-            executor = RayExecutor(self, (self._stored, self._ray.put(setup)), on_copies)
+            executor = RayExecutor(self, (self._stored, self._ray.put((replace(work, batch=size), reference))))
         except BaseException:
             self.close()
             raise
-        least = _GPU_BATCHES * size if model.device.type == "cuda" else 1
-        most_open = _OPEN_PER_WORKER * len(self._actors)
-        return executor, JobSizer(least, _JOB_S, cut=True, most_open=most_open, least=least)
+        gpu = model.device.type == "cuda"
+        least, most_open = _GPU_BATCHES * size if gpu else 1, _OPEN_PER_WORKER * len(self._actors)
+        return executor, JobSizer(least, _JOB_S, least=least, together=gpu or self._cores == 1, most_open=most_open)
 
     def close(self) -> None:
         """End the actors, and Ray as well if it was started here."""
@@ -123,7 +114,7 @@ class RayCluster(Engine):
         if not self._ray.wait(ready, num_returns=1, timeout=_PATIENCE_S)[0]:
             raise ClusterError(
                 f"no worker could be started within {_PATIENCE_S:.0f} seconds, although the cluster had room for "
-                f"{workers}; look at 'ray status', and run the same command again: it resumes where it stopped"
+                f"{workers}; look at 'ray status', and try again"
             )
 
     def _connect(self, model_bytes: int) -> None:
@@ -141,7 +132,9 @@ class RayCluster(Engine):
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             reason = " ".join(str(error).split())
             where = "start Ray here" if self._address is None else f"reach a Ray cluster at {self._address}"
-            raise ClusterError(f"could not {where}: {reason}; look at 'ray status', or leave --address out") from error
+            raise ClusterError(
+                f"could not {where}: {reason}; look at 'ray status', or give no address, to start one here"
+            ) from error
         self._mine = True
 
     def _check_room(self, gpus: int) -> int:
@@ -154,30 +147,17 @@ class RayCluster(Engine):
         if wanted > room:
             raise ClusterError(
                 f"{asked}, but the cluster has {_said(cores, cards)}, which is room for {room}; "
-                f"use --workers {max(1, room)}, fewer --cores-per-worker, or a larger cluster"
+                f"ask for {max(1, room)}, or for fewer cores each, or use a larger cluster"
             )
         began = time.monotonic()
         while _room_on(free := self._ray.available_resources(), self._cores, gpus) < wanted:
             if time.monotonic() - began > _SETTLE_S:
                 raise ClusterError(
                     f"{asked}, but of the cluster's {_said(cores, cards)} only {_said(free.get('CPU', 0), free.get('GPU', 0))} "
-                    f"are free; use fewer --workers, or try again when others are done"
+                    f"are free; ask for fewer workers, or try again when others are done"
                 )
             time.sleep(0.1)
         return wanted
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """What an actor needs beside the model; with a few rows and what the driver's model says of them."""
-
-    noise: Noise
-    measures: tuple[Measure, ...]
-    batch: int
-    x: Tensor
-    copies: int
-    rows: Tensor
-    answers: Tensor
 
 
 class SamplingActor:
@@ -190,21 +170,21 @@ class SamplingActor:
         self._device = torch.device(device)
         self._model: Model | None = None
         self._sampler: LocalSampler | None = None
-        self._setup: object = None
+        self._work: object = None
 
     def ready(self) -> None:
         """Returns when the actor is there."""
 
     def count(self, spans: Sequence[NoiseSpan], stored: Sequence[Any]) -> tuple[list[Counts], float]:
-        """The spans' counts, and how long they took; the model and the setup are fetched when they are first needed."""
+        """The spans' counts, and how long they took; the model and the workload are fetched when they are first needed."""
         began = time.monotonic()
-        packed, setup = stored
-        if self._sampler is None or setup != self._setup:
+        packed, work = stored
+        if self._sampler is None or work != self._work:
             # Kept, since a sampler learns what batch fits its device.
-            self._sampler, self._setup = self._sampler_for(packed, import_ray().get(setup)), setup
+            self._sampler, self._work = self._sampler_for(packed, *import_ray().get(work)), work
         return self._sampler.count(spans), time.monotonic() - began
 
-    def _sampler_for(self, packed: Any, setup: Setup) -> LocalSampler:
+    def _sampler_for(self, packed: Any, work: Workload, reference: Tensor) -> LocalSampler:
         if self._model is None:
             try:
                 sent = io.BytesIO(import_ray().get(packed))
@@ -214,26 +194,16 @@ class SamplingActor:
                     f"a worker could not load the model ({type(error).__name__}: {error}); "
                     f"install on every machine of the cluster what the model needs, in the same versions"
                 ) from error
-        model = self._model
-        assert model is not None
-        with model.session():
-            found = model.validate(setup.rows.to(self._device))
-        fault = difference(found, setup.answers, OTHER_ROUNDING if model.rounded else OTHER_KERNELS)
-        if fault:
-            raise ClusterError(
-                f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were changed in this "
-                f"session, or are there in another version; put changes into the files that workers load, and begin anew"
-            )
-        return LocalSampler(Workload(model, setup.noise, setup.measures, setup.x, setup.copies, setup.batch))
+        assert self._model is not None
+        return LocalSampler(self._model, work, reference=reference)
 
 
 class RayExecutor(Executor):
     """Hands jobs to actors, two at most to each: so that none waits for the next, and little is lost with one."""
 
-    def __init__(self, cluster: RayCluster, stored: Sequence[Any], on_copies: OnDone) -> None:
+    def __init__(self, cluster: RayCluster, stored: Sequence[Any]) -> None:
         self._cluster, self._ray, self._actors = cluster, cluster._ray, cluster._actors
         self._stored = list(stored)  # in a list they travel as references
-        self._on_copies = on_copies
         self._sent: dict[Any, tuple[Any, Job]] = {}
         self._load = dict.fromkeys(self._actors, 0)
 
@@ -241,11 +211,6 @@ class RayExecutor(Executor):
     def has_room(self) -> bool:
         """Whether any actor has fewer than two."""
         return min(self._load.values()) < _IN_FLIGHT
-
-    @property
-    def busy(self) -> bool:
-        """Whether anything is out."""
-        return bool(self._sent)
 
     def submit(self, job: Job) -> None:
         """To the actor that has fewest."""
@@ -280,9 +245,8 @@ class RayExecutor(Executor):
             reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             raise ClusterError(
                 f"a job lost its worker {_RETRIES + 1} times; the last time: {reason} "
-                f"The model may crash its process or need more memory than there is: try it with --engine local"
+                f"The model may crash its process or need more memory than there is: try it with the local engine"
             ) from error
-        self._on_copies(job.copies)
         return Done(job, counts, seconds)
 
 
@@ -308,7 +272,7 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_SETTLE_S).close()
     except OSError as error:
         raise ClusterError(
-            f"nobody answers at {address} ({error}); start a cluster there with 'ray start --head', or leave --address out"
+            f"nobody answers at {address} ({error}); start a cluster there with 'ray start --head', or give no address, to start one here"
         ) from error
 
 
@@ -327,7 +291,7 @@ def import_ray() -> Any:
         return import_module("ray")
     except ImportError as error:
         raise ClusterError(
-            f"a cluster needs Ray, which could not be imported ({error}); {how_to_install('ray')}, or use --engine local"
+            f"a cluster needs Ray, which could not be imported ({error}); {how_to_install('ray')}, or use the local engine"
         ) from error
 
 

@@ -36,6 +36,7 @@ class Request(ABC, Generic[T]):
     """A question about the input ``x``, whose noise ``seed`` and ``index`` key; ``result`` is there when it is finished.
 
     Attributes:
+        n0, n: copies to choose a class by, and to count for it at most.
         position: the input's place among those that were given.
         seconds: how long its copies took.
         over: nothing more is to be sampled for it: it is finished, or whoever asked has left.
@@ -45,6 +46,7 @@ class Request(ABC, Generic[T]):
     seed: int
     index: int
     n0: int
+    n: int
     position: int = field(default=0, kw_only=True)
     seconds: float = field(default=0.0, init=False)
     over: bool = field(default=False, init=False)
@@ -52,6 +54,7 @@ class Request(ABC, Generic[T]):
 
     def __post_init__(self) -> None:
         check_count("n0", self.n0, at_most=MOST_SELECTION)
+        check_count("n", self.n)
 
     @abstractmethod
     def steps(self) -> Step[T]:
@@ -67,11 +70,6 @@ class Request(ABC, Generic[T]):
     def fail(self, error: Exception) -> None:
         """Its copies could not be sampled."""
         raise error
-
-    @property
-    @abstractmethod
-    def most_copies(self) -> int:
-        """How many copies it takes at most."""
 
     @property
     def answer(self) -> T:
@@ -91,6 +89,10 @@ class Request(ABC, Generic[T]):
         (selection,) = yield (self._selection(),)
         return cast(Selection, selection)
 
+    def _more(self, start: int, copies: int, target: int) -> Step[Evidence]:
+        (evidence,) = yield (self._estimation(start, start + copies, target),)
+        return cast(Evidence, evidence)
+
 
 @dataclass(eq=False)
 class CertifyRequest(Request[Sampled]):
@@ -98,13 +100,6 @@ class CertifyRequest(Request[Sampled]):
 
     The bounds are computed from the counts; the two kinds of copies never mix, so the choice costs no alpha.
     """
-
-    n: int
-
-    @property
-    def most_copies(self) -> int:
-        """Selection and estimation."""
-        return self.n0 + self.n
 
     def steps(self) -> Step[Sampled]:
         """Both spans at once: the second counts for the class that the first one chooses."""
@@ -120,18 +115,13 @@ class LooksRequest(Request[Sampled]):
     looks: Sequence[Look]
     looked: list[Sampled] = field(default_factory=list, init=False)
 
-    @property
-    def most_copies(self) -> int:
-        """Selection and estimation."""
-        return self.n0 + self.looks[-1].n
-
     def steps(self) -> Step[Sampled]:
         """One look after the other; each contains the earlier ones."""
         selection = yield from self._choose()
-        seen: Evidence | None = None
-        for look in self.looks:
-            (found,) = yield (self._estimation(0 if seen is None else seen.n, look.n, selection.predicted),)
-            seen = cast(Evidence, found) if seen is None else seen + cast(Evidence, found)
+        seen = yield from self._more(0, self.looks[0].n, selection.predicted)
+        self.looked.append(Sampled(selection, seen))
+        for look in self.looks[1:]:
+            seen += yield from self._more(seen.n, look.n - seen.n, selection.predicted)
             self.looked.append(Sampled(selection, seen))
         return self.looked[-1]
 
@@ -143,20 +133,14 @@ class DecideRequest(Request[Decision]):
     test: SequentialTest
     measure: str
 
-    @property
-    def most_copies(self) -> int:
-        """Selection and estimation."""
-        return self.n0 + self.test.n_max
-
     def steps(self) -> Step[Decision]:
         """The blocks of the test are its own: other ones would be another test, with another answer."""
         selection = yield from self._choose()
         drawn = 0
         while self.test.decision is None:
-            stop = drawn + self.test.next_batch
-            (evidence,) = yield (self._estimation(drawn, stop, selection.predicted),)
-            self.test.update(cast(Evidence, evidence)[self.measure])
-            drawn = stop
+            block = yield from self._more(drawn, self.test.next_batch, selection.predicted)
+            self.test.update(block[self.measure])
+            drawn += block.n
         return replace(self.test.decision, predicted=selection.predicted, seed=self.seed)
 
 
@@ -167,19 +151,13 @@ class RadiusRequest(Request[AdaptiveRadius]):
     search: RadiusSearch
     measure: str
 
-    @property
-    def most_copies(self) -> int:
-        """Selection and estimation."""
-        return self.n0 + self.search.n_max
-
     def steps(self) -> Step[AdaptiveRadius]:
         """Each look contains the earlier ones."""
         selection = yield from self._choose()
-        seen: Evidence | None = None
+        seen = yield from self._more(0, self.search.next_batch, selection.predicted)
+        self.search.update(seen[self.measure])
         while self.search.next_batch:
-            drawn = 0 if seen is None else seen.n
-            (found,) = yield (self._estimation(drawn, drawn + self.search.next_batch, selection.predicted),)
-            seen = cast(Evidence, found) if seen is None else seen + cast(Evidence, found)
+            seen += yield from self._more(seen.n, self.search.next_batch, selection.predicted)
             self.search.update(seen[self.measure])
         assert self.search.result is not None
         return replace(self.search.result, predicted=selection.predicted, seed=self.seed)
@@ -188,17 +166,6 @@ class RadiusRequest(Request[AdaptiveRadius]):
 @dataclass(eq=False)
 class ClassesRequest(Request[tuple[int, ClassCounts]]):
     """The class, and the counts of all classes beside it."""
-
-    n: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("n", self.n)
-
-    @property
-    def most_copies(self) -> int:
-        """Selection and estimation."""
-        return self.n0 + self.n
 
     def steps(self) -> Step[tuple[int, ClassCounts]]:
         """Counts of n fresh copies."""

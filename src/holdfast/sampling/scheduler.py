@@ -1,20 +1,17 @@
 """One scheduler: keeps batches full from whatever requests are open, and hands their counts back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.errors import ModelError
 from holdfast.noise.drawing.blocks import block_rows
+from holdfast.progress import ignore
 from holdfast.sampling.requests import AnyRequest
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 
 _GROWTH = 4
-
-
-class Abandoned(Exception):
-    """Nobody waits for any request of a job: its other batches need not be run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,18 +62,13 @@ class Executor(ABC):
     def has_room(self) -> bool:
         """Whether another job may be submitted now."""
 
-    @property
-    @abstractmethod
-    def busy(self) -> bool:
-        """Whether any submitted job has not come back."""
-
     @abstractmethod
     def submit(self, job: Job) -> None:
         """Take a job."""
 
     @abstractmethod
     def wait(self) -> list[Done]:
-        """At least one job that came back; only while busy."""
+        """At least one job that came back; only called while some are out."""
 
 
 @dataclass
@@ -86,17 +78,17 @@ class JobSizer:
     Attributes:
         copies: of the next job.
         least: copies that a job has if there are so many.
-        cut: whether a request's span may be cut, or goes into one job whole.
-        sharing: among how many requests a job is divided, if more than one wait.
+        together: whether one job may choose a class and count for it.
+        sharing: among how many requests a job is divided; 1 for one after the other, in their order.
         most_open: requests that are open at once.
     """
 
     copies: int
     seconds: float
-    cut: bool
+    least: int = 1
+    together: bool = True
     sharing: int = 1
     most_open: int = 64
-    least: int = 1
 
     def learn(self, copies: int, seconds: float) -> None:
         """A job of so many copies took so long; one that was over at once says only that it could have been larger."""
@@ -133,26 +125,30 @@ class _Open:
         """Copies of the step that are not on their way yet."""
         return sum(span.stop - sent for span, sent in zip(self.spans, self.sent, strict=True))
 
-    def take(self, most: int | None) -> list[Piece]:
-        """Pieces of about ``most`` copies, or of all that can be sent now."""
+    def take(self, most: int, *, together: bool) -> list[Piece]:
+        """Pieces of about ``most`` copies; a selection is never cut, and comes before what is counted for its class."""
         pieces: list[Piece] = []
         for number, span in enumerate(self.spans):
-            target = span.target
-            if isinstance(target, NoiseSpan):
-                chosen: Any = self.counts[self.spans.index(target)]
-                if chosen is not None:
-                    target = chosen.predicted
-                elif all(piece.span is not target for piece in pieces):
-                    continue  # its class is being chosen elsewhere
-            start, stop = self.sent[number], span.stop
-            if most is not None and span.counting is not Counting.SELECTION:
+            start, stop, part = self.sent[number], span.stop, span
+            if span.counting is not Counting.SELECTION:
+                target = self._target(span, pieces if together else [])
+                if target is None:
+                    continue
                 stop = _cut(span, start, most - sum(piece.span.copies for piece in pieces))
+                part = replace(span, start=start, stop=stop, target=target)
             if start < stop:
-                same = (start, stop) == (span.start, span.stop) and target == span.target
-                piece = span if same else replace(span, start=start, stop=stop, target=target)
-                pieces.append(Piece(self, number, piece))
+                pieces.append(Piece(self, number, part))
                 self.sent[number] = stop
         return pieces
+
+    def _target(self, span: NoiseSpan, pieces: Sequence[Piece]) -> int | NoiseSpan | None:
+        """The class that a span counts for, if it is known, or chosen in the same job."""
+        if isinstance(span.target, int):
+            return span.target
+        chosen: Any = self.counts[self.spans.index(span.target)]
+        if chosen is not None:
+            return int(chosen.predicted)
+        return span.target if any(piece.span is span.target for piece in pieces) else None
 
     def add(self, piece: Piece, counts: Any) -> None:
         """Counts of a piece, in any order."""
@@ -173,18 +169,23 @@ class Scheduler:
     """Opens requests as there is room, makes jobs of what they wait for, and finishes them.
 
     A source of requests may yield None for "none at the moment". With ``isolate``, a job that the model refuses is run
-    again request by request, and the guilty one fails alone.
+    again request by request, and the guilty one fails alone. ``on_done`` is told of every job.
     """
 
-    def __init__(self, executor: Executor, sizer: JobSizer, *, in_order: bool = True, isolate: bool = False) -> None:
-        self._executor = executor
-        self._sizer = sizer
-        self._in_order = in_order
-        self._isolate = isolate
+    def __init__(
+        self,
+        executor: Executor,
+        sizer: JobSizer,
+        *,
+        in_order: bool = True,
+        isolate: bool = False,
+        on_done: Callable[[Done], None] = ignore,
+    ) -> None:
+        self._executor, self._sizer, self._on_done = executor, sizer, on_done
+        self._in_order, self._isolate = in_order, isolate
         self._open: list[_Open] = []
         self._again: list[Job] = []
-        self._places = 0
-        self._next = 0
+        self._places = self._next = self._out = 0
 
     def run(self, requests: Iterable[AnyRequest | None]) -> Iterator[AnyRequest]:
         """The requests as they are finished; in their order, if that was asked for."""
@@ -194,17 +195,17 @@ class Scheduler:
             more = more and self._admit(source)
             while self._executor.has_room and (job := self._next_job()) is not None:
                 self._executor.submit(job)
-            if self._executor.busy:
+                self._out += 1
+            if self._out:
                 for done in self._executor.wait():
+                    self._out -= 1
+                    self._on_done(done)
                     self._take(done)
             yield from self._finished()
 
     def _admit(self, source: Iterator[AnyRequest | None]) -> bool:
         """Open further requests; False once there are no more."""
-        sizer = self._sizer
-        while len(self._open) < sizer.most_open and (
-            sizer.cut or not self._open or sum(each.waiting for each in self._open) < sizer.copies
-        ):
+        while len(self._open) < self._sizer.most_open:
             try:
                 request = next(source)
             except StopIteration:
@@ -225,28 +226,26 @@ class Scheduler:
         if not waiting:
             return None
         sizer, pieces, room = self._sizer, list[Piece](), self._sizer.copies
-        if not sizer.cut:
-            return Job(tuple(piece for each in waiting for piece in each.take(None)))
         share = max(1, sizer.copies // min(len(waiting), sizer.sharing))
         small = block_rows(waiting[0].spans[0].x.shape) // 2
         for some, least in (([each for each in waiting if each.waiting < small], room // 2), (waiting, 0)):
             for each in some:
                 if room <= least:
                     break
-                taken = each.take(min(share, room))
+                taken = each.take(min(share, room), together=sizer.together)
                 room -= sum(piece.span.copies for piece in taken)
                 pieces += taken
-        served = {id(piece.open) for piece in pieces}
-        self._open.sort(key=lambda each: id(each) in served)  # the others' turn comes first next time
+        if sizer.sharing > 1:  # the others' turn comes first next time
+            served = {id(piece.open) for piece in pieces}
+            self._open.sort(key=lambda each: id(each) in served)
         return Job(tuple(pieces)) if pieces else None
 
     def _take(self, done: Done) -> None:
-        counts = done.counts
-        if isinstance(counts, Exception):
-            self._fail(done.job, counts)
+        if isinstance(done.counts, Exception):
+            self._fail(done.job, done.counts)
             return
         self._sizer.learn(done.job.copies, done.seconds)
-        for piece, found in zip(done.job.pieces, counts, strict=True):
+        for piece, found in zip(done.job.pieces, done.counts, strict=True):
             piece.open.add(piece, found)
             piece.open.request.counted(found)
             piece.open.request.seconds += done.seconds * piece.span.copies / done.job.copies
@@ -260,11 +259,11 @@ class Scheduler:
                     each.request.fail(error)
 
     def _fail(self, job: Job, error: Exception) -> None:
-        waiting = [request for request in job.requests if not request.over]
-        if isinstance(error, Abandoned) or (isinstance(error, ModelError) and self._isolate and len(waiting) > 1):
-            self._again += [Job(tuple(each for each in job.pieces if each.open.request is one)) for one in waiting]
-        elif not self._isolate:
+        if not self._isolate:
             raise error
+        waiting = [request for request in job.requests if not request.over]
+        if isinstance(error, ModelError) and len(waiting) > 1:
+            self._again += [Job(tuple(each for each in job.pieces if each.open.request is one)) for one in waiting]
         else:
             for request in waiting:
                 request.fail(error)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import ModelError
-from holdfast.sampling.local import LocalExecutor, LocalSampler
-from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
+from holdfast.sampling.local import LocalSampler
+from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
 from holdfast.serve.refusals import Full, OutOfTime
 from holdfast.serve.requests import AnyServed
 
@@ -25,8 +25,7 @@ class BatchScheduler:
     """Requests take turns: a job is a quarter of a second's copies, divided among those whose turn it is.
 
     What one request does cannot disturb another: a copy's counts depend on its span alone, and a request whose input the
-    model cannot answer fails by itself. One that was stopped is left out of the next job, and a job of which nobody is
-    left ends with its present batch.
+    model cannot answer fails by itself. One that was stopped is left out of the next job.
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
@@ -35,7 +34,8 @@ class BatchScheduler:
         self._open: set[AnyServed] = set()
         self._changed = threading.Condition()
         self._closing = False
-        self._executor = _Metered(LocalExecutor(sampler))
+        self._sampler = sampler
+        self._executor = _Metered(sampler)
         self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
         self.taken = 0
         """Callers that wait or are being answered."""
@@ -54,6 +54,7 @@ class BatchScheduler:
             request.stop(OutOfTime("the service is closing"))
         if self._thread.is_alive():
             self._thread.join()
+        self._sampler.workers.pool.shutdown()
 
     @property
     def alive(self) -> bool:
@@ -111,11 +112,18 @@ class BatchScheduler:
         if not self.speed:
             return 1
         waiting = [*self._arrived, *self._open]
-        copies = sum(request.wanted - request.drawn for request in waiting)
+        copies = sum(request.n - request.drawn for request in waiting)
         return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.speed / max(1, len(waiting)))))
 
     def _work(self) -> None:
-        sizer = JobSizer(_LEAST_JOB, _JOB_S, cut=True, sharing=_SHARING, most_open=self.capacity, least=_LEAST_JOB)
+        sizer = JobSizer(
+            _LEAST_JOB,
+            _JOB_S,
+            least=_LEAST_JOB,
+            together=self._sampler.together,
+            sharing=_SHARING,
+            most_open=self.capacity,
+        )
         scheduler = Scheduler(self._executor, sizer, in_order=False, isolate=True)
         for request in scheduler.run(self._requests()):
             with self._changed:
@@ -147,11 +155,6 @@ class _Metered(Executor):
         """As the other says."""
         return self._inner.has_room
 
-    @property
-    def busy(self) -> bool:
-        """As the other says."""
-        return self._inner.busy
-
     def submit(self, job: Job) -> None:
         """To the other."""
         self._inner.submit(job)
@@ -161,7 +164,7 @@ class _Metered(Executor):
         found = self._inner.wait()
         for done in found:
             if isinstance(done.counts, Exception):
-                if not isinstance(done.counts, ModelError | Abandoned):
+                if not isinstance(done.counts, ModelError):
                     self.failures += 1
                     _log.error("a job failed", exc_info=done.counts)
                 continue

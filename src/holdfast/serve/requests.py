@@ -24,7 +24,7 @@ class ServedRequest(Request[Any], Generic[R]):
     """
 
     def __init__(self, inner: R, *, watched: int = 0, seeded_by: str = "service") -> None:
-        super().__init__(inner.x, inner.seed, inner.index, inner.n0)
+        super().__init__(inner.x, inner.seed, inner.index, inner.n0, inner.n)
         self.inner = inner
         self.watched, self.seeded_by = watched, seeded_by
         self.id = secrets.token_hex(8)
@@ -35,16 +35,6 @@ class ServedRequest(Request[Any], Generic[R]):
         self._began = time.monotonic()
         self._lock = threading.RLock()  # a signal's handler may stop a request that this very thread is stopping
         self._listener: Callable[[], None] = ignore
-
-    @property
-    def most_copies(self) -> int:
-        """The other's."""
-        return self.inner.most_copies
-
-    @property
-    def wanted(self) -> int:
-        """Estimation copies it takes at most."""
-        return self.most_copies - self.n0
 
     @property
     def drawn(self) -> int:

@@ -21,7 +21,6 @@ from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
-from holdfast.sampling.workers import WorkerCache
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
@@ -82,9 +81,8 @@ class Service:
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        self._workers = WorkerCache(smoothed.model)
-        work = Workload(smoothed.model, smoothed.noise, smoothed.measures, like, copies=1)
-        sampler = LocalSampler(work, cache=self._workers)
+        work = Workload(smoothed.noise, smoothed.measures, like, copies=1)
+        sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
@@ -99,7 +97,6 @@ class Service:
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
-        self._workers.close()
         self._reader.shutdown(cancel_futures=True)
         self._bounds.shutdown(cancel_futures=True)
         self._certificate_reader.shutdown(cancel_futures=True)
@@ -113,7 +110,7 @@ class Service:
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
         settings = await self.bounded(partial(self._settings, question, looks[-1]))
         x = await self._read(content, kind)
-        inner = LooksRequest(x, seed, question.index, question.n0, looks)
+        inner = LooksRequest(x, seed, question.index, question.n0, n, looks)
         request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
         self._submit(request)
         return PendingCertificate(request, settings, question.alpha)
@@ -134,7 +131,7 @@ class Service:
             n_max=n_max,
         )
         x = await self._read(content, kind)
-        inner = DecideRequest(x, seed, question.index, question.n0, test, measure.name)
+        inner = DecideRequest(x, seed, question.index, question.n0, n_max, test, measure.name)
         request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
         self._submit(request)
         return request
@@ -144,7 +141,7 @@ class Service:
         triage = self._triage()
         x = await self._read(content, kind, leeway=triage.radius)
         settings = triage.settings
-        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, (Look(triage.n, 1.0),)))
+        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, triage.n, (Look(triage.n, 1.0),)))
         self._submit(request)
         return PendingCertificate(request, settings, settings.alpha)
 
@@ -254,7 +251,7 @@ class Service:
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
                 counted = evidence.n
-                yield {"event": "progress", **progress_view(evidence, request.wanted)}
+                yield {"event": "progress", **progress_view(evidence, request.n)}
             if over:
                 return
             await changed.wait()
@@ -358,7 +355,7 @@ def _accepted(request: AnyServed, looks: list[int]) -> Event:
     return {
         "event": "accepted",
         "id": request.id,
-        "n": request.wanted,
+        "n": request.n,
         "looks": looks,
         "input": pixels_view(request.x.numpy(), side=256),
     }

@@ -15,7 +15,7 @@ from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
-from holdfast.sampling.batches import batches_for
+from holdfast.sampling.batches import Share, batches_for
 from holdfast.sampling.span import NoiseSpan
 from holdfast.scores import ScoreHistogram
 from holdfast.sequential import Decision
@@ -148,8 +148,8 @@ def bars(scores: ScoreHistogram) -> list[int]:
 
 def copies_view(span: NoiseSpan, shown: Sequence[Evidence], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
     """The copies of a span as pixels, with each measure's value and the vote of each."""
-    batches = batches_for(noise, device)([span], noise, len(shown), span.x[None][:0])
-    batch = next(batches.of_worker(0, 1, torch.device("cpu")))
+    share = Share([(0, span)], 1, noise, len(shown), span.x[None][:0], torch.device("cpu"))
+    batch = next(batches_for(noise, device)(share))
     return [
         {
             "pixels": pixels_view(batch.copies[k].numpy()),
