@@ -146,6 +146,10 @@ def test_the_mass_of_a_set_is_the_sum_of_its_columns() -> None:
         hf.Mass({7})(probabilities, torch.tensor([1, 1]))
     with pytest.raises(hf.InvalidArgument, match="one or more classes"):
         hf.Mass(())
+    with pytest.raises(hf.InvalidArgument, match=r"a set of classes, such as Mass\(\{3, 5\}\), got 3"):
+        hf.Mass(3)  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="a list of measures"):
+        hf.SmoothedClassifier(small_net(), 0.25, measures=hf.Mass({1}))  # type: ignore[arg-type]
     for name in ("loss", "mass", "mass-x"):
         with pytest.raises(hf.InvalidArgument, match=f"unknown measure '{name}'"):
             measure_named(name)

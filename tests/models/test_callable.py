@@ -89,7 +89,7 @@ def test_other_functions_are_run_by_one_worker_without_a_fingerprint() -> None:
         (lambda rows: np.ones((len(rows), 2), dtype=int), "logits", "not class indices"),
         (lambda rows: np.full((len(rows), 2), np.nan), "logits", "got NaN or infinity"),
         (lambda rows: [["cat", "dog"]] * len(rows), "logits", r"failed on a batch of shape \(8, 3\)"),
-        (in_torch, "logits", r"model in_torch failed.*a function of torch tensors needs arrays=\"torch\""),
+        (in_torch, "logits", r"model in_torch failed.*; a function of torch tensors needs CallableModel"),
         (lambda rows: np.log(plain(rows)) + rows.mean(0)[:1] * [1, 0, 0, 0], "logits", "other rows of the batch"),
     ],
 )

@@ -26,10 +26,9 @@ def measure_named(name: str) -> Measure:
 
 def all_measures(further: Sequence[Measure]) -> tuple[Measure, ...]:
     """The default measures and these, if their names differ."""
+    if not isinstance(further, Sequence) or not all(isinstance(measure, Measure) for measure in further):
+        raise InvalidArgument(f"measures must be a list of measures, such as [Mass({{3, 5}})], got {further!r}")
     measures = (*DEFAULT_MEASURES, *further)
-    for measure in further:
-        if not isinstance(measure, Measure):
-            raise InvalidArgument(f"measures must be such as Mass({{3, 5}}), got {measure!r}")
     names = [measure.info.name for measure in measures]
     if len(set(names)) != len(names):
         raise InvalidArgument(f"measures must have different names, got {', '.join(names)}")

@@ -28,6 +28,8 @@ class Mass(Measure):
     thresholds = (0.5, 0.7, 0.9)
 
     def __init__(self, classes: Iterable[int], *, name: str | None = None) -> None:
+        if not isinstance(classes, Iterable):
+            raise InvalidArgument(f"Mass takes a set of classes, such as Mass({{3, 5}}), got {classes!r}")
         self.classes = tuple(sorted({check_count("class", each, at_least=0) for each in classes}))
         if not self.classes:
             raise InvalidArgument("Mass takes one or more classes, such as Mass({3, 5}), got none")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.model import Model
-from holdfast.models.outputs import as_probabilities, check_outputs, output_error
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 
 
 class CallableModel(Model):
@@ -48,11 +48,7 @@ class CallableModel(Model):
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's."""
-        scores = self._scores(rows)
-        fault = output_error(scores, len(rows), logits=self._logits)
-        if fault:
-            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
-        return as_probabilities(scores, logits=self._logits)
+        return checked_probabilities(self.name, self._scores(rows), len(rows), logits=self._logits)
 
     def _scores(self, batch: Tensor) -> Tensor:
         with torch.inference_mode():
@@ -61,7 +57,8 @@ class CallableModel(Model):
                 return answer if isinstance(answer, Tensor) else torch.from_numpy(np.array(answer, order="C"))
             except Exception as error:  # the function is foreign code
                 reason = " ".join(str(error).split())
-                hint = ' (a function of torch tensors needs arrays="torch")' if self._arrays == "numpy" else ""
+                torchs = self._arrays == "numpy" and isinstance(error, AttributeError | TypeError)
+                hint = '; a function of torch tensors needs CallableModel(function, arrays="torch")' if torchs else ""
                 raise ModelError(
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
                 ) from error

@@ -8,8 +8,7 @@ from threading import RLock
 import torch
 from torch import Tensor
 
-from holdfast.errors import ModelError
-from holdfast.models.outputs import output_error
+from holdfast.models.outputs import checked_probabilities
 
 running = RLock()
 """Forward passes of one process are run for one caller at a time, whichever classifier, engine or thread asks."""
@@ -67,11 +66,7 @@ class Model(ABC):
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's."""
-        found = self.probabilities(rows)
-        fault = output_error(found, len(rows), logits=False)
-        if fault:
-            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
-        return found
+        return checked_probabilities(self.name, self.probabilities(rows), len(rows), logits=False)
 
     def choose_compile(self, copies: int) -> None:  # noqa: B027
         """Learn how many copies an input takes, where that decides how to run."""

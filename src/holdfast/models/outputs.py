@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, ModelError
 
 _ACCEPTED = 1e-3
 """How far a model's own probabilities may be from summing to one; they are divided by their sum."""
@@ -44,6 +44,14 @@ def output_error(answer: object, rows: int, *, logits: bool) -> str:
             f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
         )
     return ""
+
+
+def checked_probabilities(model: str, answer: object, rows: int, *, logits: bool) -> Tensor:
+    """Probabilities from the answer to a few rows, refused in words if it is not a classifier's."""
+    fault = output_error(answer, rows, logits=logits)
+    if fault or not isinstance(answer, Tensor):
+        raise ModelError(f"the model {model} cannot be certified: {fault}")
+    return as_probabilities(answer, logits=logits)
 
 
 def as_probabilities(answer: Tensor, *, logits: bool) -> Tensor:

@@ -17,7 +17,7 @@ from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import Precision, precision_named
 from holdfast.models.fingerprint import fingerprint, structure_hash
 from holdfast.models.model import Model, running
-from holdfast.models.outputs import as_probabilities, check_outputs, output_error
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 from holdfast.models.replica import Snapshot, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
@@ -124,15 +124,12 @@ class TorchModel(Model):
         with counted_flops(self._module) as found:
             answer = self._run(self._module, rows)
         self.flops = sum(found) / len(rows)
-        fault = output_error(answer, len(rows), logits=self._logits)
         if before != self.weights_version:
-            fault = (
-                "it writes to its own parameters or buffers while it runs, so noisy copies would not be answered by one "
-                "classifier; switch off what it records"
+            raise ModelError(
+                f"the model {self.name} cannot be certified: it writes to its own parameters or buffers while it runs, so noisy "
+                f"copies would not be answered by one classifier; switch off what it records"
             )
-        if fault:
-            raise ModelError(f"the model {self.name} cannot be certified: {fault}")
-        return as_probabilities(answer, logits=self._logits)
+        return checked_probabilities(self.name, answer, len(rows), logits=self._logits)
 
     def choose_compile(self, copies: int) -> None:
         """Compile if an input of so many copies is worth it, and nobody said otherwise."""
