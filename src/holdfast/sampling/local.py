@@ -33,7 +33,7 @@ from holdfast.sampling.workers import (
 
 T = TypeVar("T")
 
-_SECONDS = 2.0
+_SECONDS = 4.0
 _FIRST = 2**12
 _FIRST_FLOPS = {"cpu": 2e11, "cuda": 1e14}
 """A second or a few."""
@@ -204,7 +204,7 @@ class Local(Engine):
         self._known: Workers | None = None
 
     def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
-        """Jobs of two seconds, whatever requests they are of; the first are smaller, since nothing is known yet."""
+        """Jobs of four seconds, whatever requests they are of; the first are smaller, since nothing is known yet."""
         sampler = LocalSampler(model, work, known=self._known)
         if sampler.workers is not self._known:
             self._known = sampler.workers
