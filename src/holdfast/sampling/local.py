@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
@@ -77,6 +76,8 @@ class LocalSampler(Executor):
             else:
                 size = work.batch or default_batch(model.device, work.x.shape, model.flops)
                 self._check(size, self._reference() if reference is None else reference)
+                self._answers = self.workers.answers
+            self._weights = model.weights_version
 
     def _reference(self) -> Tensor:
         return reference_of(self.model, self._work.noise, self._work.x) if self._sent is None else self._sent
@@ -91,7 +92,6 @@ class LocalSampler(Executor):
             except torch.OutOfMemoryError as error:
                 size = smaller_batch(self.model, size, error)
             else:
-                self._answers = self.workers.answers
                 return
 
     @property
@@ -172,11 +172,11 @@ class LocalSampler(Executor):
             finally:
                 torch.set_num_threads(before)
             written = versions != [model.weights_version for model in models]
-        if written or workers.state[0] != self.model.weights_version:
+        if written or self._weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")
         for answers in (each for _, some in found for each in some):
             self._answers = answers.cpu() if self._answers is None else self._answers
-            fault = difference(answers, self._answers, workers.tolerance)
+            fault = difference(answers, self._answers[: len(answers)], workers.tolerance)
             if fault:
                 raise dependent_rows(self.model, fault)
         accumulator = found[0][0]
@@ -196,11 +196,10 @@ class LocalSampler(Executor):
             wait(futures)
 
 
-@dataclass(eq=False)
 class Local(Engine):
     """This machine, in this process: the model's own device, or devices."""
 
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         self._known: Workers | None = None
 
     def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
