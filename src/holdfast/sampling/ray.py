@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -160,6 +160,14 @@ class RayCluster(Engine):
         return wanted
 
 
+class Counted(NamedTuple):
+    """What an actor sends back: the number of a job, its counts, and how long they took."""
+
+    job: int
+    counts: list[Counts]
+    seconds: float
+
+
 class SamplingActor:
     """One GPU's or a few cores' worth of sampling; a restarted one loads its model anew."""
 
@@ -175,14 +183,14 @@ class SamplingActor:
     def ready(self) -> None:
         """Returns when the actor is there."""
 
-    def count(self, spans: Sequence[NoiseSpan], stored: Sequence[Any]) -> tuple[list[Counts], float]:
-        """The spans' counts, and how long they took; the model and the workload are fetched when they are first needed."""
+    def count(self, job: int, spans: Sequence[NoiseSpan], stored: Sequence[Any]) -> Counted:
+        """A job's counts; the model and the workload are fetched when they are first needed."""
         began = time.monotonic()
         packed, work = stored
         if self._sampler is None or work != self._work:
             # Kept, since a sampler learns what batch fits its device.
             self._sampler, self._work = self._sampler_for(packed, *import_ray().get(work)), work
-        return self._sampler.count(spans), time.monotonic() - began
+        return Counted(job, self._sampler.count(spans), time.monotonic() - began)
 
     def _sampler_for(self, packed: Any, work: Workload, reference: Tensor) -> LocalSampler:
         if self._model is None:
@@ -202,36 +210,26 @@ class RayExecutor(Executor):
     """Hands jobs to actors, two at most to each: so that none waits for the next, and little is lost with one."""
 
     def __init__(self, cluster: RayCluster, stored: Sequence[Any]) -> None:
-        self._cluster, self._ray, self._actors = cluster, cluster._ray, cluster._actors
+        self._cluster, self._actors = cluster, cluster._actors
         self._stored = list(stored)  # in a list they travel as references
-        self._sent: dict[Any, tuple[Any, Job]] = {}
-        self._load = dict.fromkeys(self._actors, 0)
+        self._pool = import_module("ray.util").ActorPool(self._actors * _IN_FLIGHT)
+        self._jobs: dict[int, Job] = {}
 
     @property
     def has_room(self) -> bool:
         """Whether any actor has fewer than two."""
-        return min(self._load.values()) < _IN_FLIGHT
+        return bool(self._pool.has_free())
 
     def submit(self, job: Job) -> None:
-        """To the actor that has fewest."""
-        actor = min(self._load, key=self._load.__getitem__)
-        self._load[actor] += 1
-        reference = actor.count.remote(job.spans, self._stored)
-        self._sent[reference] = actor, job
+        """To one that is free."""
+        self._jobs[id(job)] = job
+        self._pool.submit(lambda actor, each: actor.count.remote(id(each), each.spans, self._stored), job)
 
     def wait(self) -> list[Done]:
-        """Everything that has come back."""
-        waiting = list(self._sent)
-        self._ray.wait(waiting, num_returns=1)
-        found, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        return [self._collected(reference) for reference in found]
-
-    def _collected(self, reference: Any) -> Done:
-        actor, job = self._sent.pop(reference)
-        self._load[actor] -= 1
-        errors = self._ray.exceptions
+        """The job that comes back first."""
+        errors = self._cluster._ray.exceptions
         try:
-            counts, seconds = self._ray.get(reference)
+            found: Counted = self._pool.get_next_unordered()
         except errors.RayTaskError as error:
             if isinstance(error.cause, HoldfastError):
                 raise error.cause from None
@@ -247,7 +245,7 @@ class RayExecutor(Executor):
                 f"a job lost its worker {_RETRIES + 1} times; the last time: {reason} "
                 f"The model may crash its process or need more memory than there is: try it with the local engine"
             ) from error
-        return Done(job, counts, seconds)
+        return [Done(self._jobs.pop(found.job), found.counts, found.seconds)]
 
 
 def _room_on(machine: dict[str, float], cores: int, gpus: int) -> int:
