@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalExecutor, LocalSampler
 from holdfast.sampling.scheduler import Abandoned, Done, Executor, Job, JobSizer, Scheduler
-from holdfast.serve.refusals import Full, OutOfTime
+from holdfast.serve.metrics import Load
+from holdfast.serve.refusals import Refusal
 from holdfast.serve.requests import AnyServed
 
 _JOB_S = 0.25
@@ -30,15 +31,13 @@ class BatchScheduler:
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
-        self.capacity = queue
+        self.load = Load(capacity=queue)
         self._arrived: deque[AnyServed] = deque()
         self._open: set[AnyServed] = set()
         self._changed = threading.Condition()
         self._closing = False
-        self._executor = _Metered(LocalExecutor(sampler))
+        self._executor = _Metered(LocalExecutor(sampler), self.load)
         self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
-        self.taken = 0
-        """Callers that wait or are being answered."""
 
     def start(self) -> None:
         """Begin to work."""
@@ -51,71 +50,52 @@ class BatchScheduler:
             left = [*self._arrived, *self._open]
             self._changed.notify_all()
         for request in left:
-            request.stop(OutOfTime("the service is closing"))
+            request.stop(Refusal(503, "the service is closing"))
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def alive(self) -> bool:
         """Whether the thread runs and its last jobs did not all fail."""
-        return self._thread.is_alive() and not self._closing and self._executor.failures < _BROKEN
-
-    @property
-    def copies(self) -> int:
-        """Noisy copies run so far."""
-        return self._executor.copies
-
-    @property
-    def rounds(self) -> int:
-        """Jobs so far."""
-        return self._executor.jobs
-
-    @property
-    def shared(self) -> int:
-        """Jobs that served several requests."""
-        return self._executor.shared
-
-    @property
-    def speed(self) -> float:
-        """Copies a second, of late."""
-        return self._executor.speed
+        return self._thread.is_alive() and not self._closing and self.load.failures < _BROKEN
 
     @contextmanager
     def admission(self) -> Iterator[None]:
         """A place in the queue, for as long as a caller is being answered; refused at once if there is none."""
         with self._changed:
-            if self.taken >= self.capacity:
-                raise Full(
-                    f"{self.taken} requests are waiting, which is as many as are taken; try again later",
-                    self._patience(),
+            if self.load.taken >= self.load.capacity:
+                raise Refusal(
+                    429,
+                    f"{self.load.taken} requests are waiting, which is as many as are taken; try again later",
+                    {"Retry-After": str(self._patience())},
                 )
-            self.taken += 1
+            self.load.taken += 1
         try:
             yield
         finally:
             with self._changed:
-                self.taken -= 1
+                self.load.taken -= 1
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""
         with self._changed:
             if self._closing:
-                raise OutOfTime("the service is closing")
+                raise Refusal(503, "the service is closing")
             if not self._thread.is_alive():
-                raise OutOfTime("the device does not work")
+                raise Refusal(503, "the device does not work")
             self._arrived.append(request)
             self._changed.notify_all()
 
     def _patience(self) -> int:
         """Seconds until a place should be free, from how fast requests were answered so far."""
-        if not self.speed:
+        if not self.load.speed:
             return 1
         waiting = [*self._arrived, *self._open]
-        copies = sum(request.wanted - request.drawn for request in waiting)
-        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.speed / max(1, len(waiting)))))
+        copies = sum(request.wanted - (0 if request.evidence is None else request.evidence.n) for request in waiting)
+        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
 
     def _work(self) -> None:
-        sizer = JobSizer(_LEAST_JOB, _JOB_S, cut=True, sharing=_SHARING, most_open=self.capacity, least=_LEAST_JOB)
+        sizer = JobSizer(_LEAST_JOB, _JOB_S, cut=True, sharing=_SHARING, most_open=self.load.capacity, least=_LEAST_JOB)
         scheduler = Scheduler(self._executor, sizer, in_order=False, isolate=True)
         for request in scheduler.run(self._requests()):
             with self._changed:
@@ -137,10 +117,9 @@ class BatchScheduler:
 class _Metered(Executor):
     """Counts the jobs of another executor."""
 
-    def __init__(self, inner: Executor) -> None:
+    def __init__(self, inner: Executor, load: Load) -> None:
         self._inner = inner
-        self.copies = self.jobs = self.shared = self.failures = 0
-        self.speed = 0.0
+        self._load = load
 
     @property
     def has_room(self) -> bool:
@@ -158,19 +137,19 @@ class _Metered(Executor):
 
     def wait(self) -> list[Done]:
         """What the other did, counted."""
-        found = self._inner.wait()
+        found, load = self._inner.wait(), self._load
         for done in found:
             if isinstance(done.counts, Exception):
                 if not isinstance(done.counts, ModelError | Abandoned):
-                    self.failures += 1
+                    load.failures += 1
                     _log.error("a job failed", exc_info=done.counts)
                 continue
-            self.failures = 0
-            self.copies += done.job.copies
-            self.jobs += 1
-            self.shared += len(done.job.requests) > 1
+            load.failures = 0
+            load.copies += done.job.copies
+            load.rounds += 1
+            load.shared_rounds += len(done.job.requests) > 1
             speed = done.job.copies / max(done.seconds, 1e-4)
             # A job that was over at once says little about speed: starting it is most of what it took.
-            if done.seconds > _JOB_S / 10 or speed > self.speed:
-                self.speed = speed if not self.speed else 0.7 * self.speed + 0.3 * speed
+            if done.seconds > _JOB_S / 10 or speed > load.speed:
+                load.speed = speed if not load.speed else 0.7 * load.speed + 0.3 * speed
         return found

@@ -23,7 +23,7 @@ _CLOSING_S = 5
 
 def check_address(host: str, port: int, key: str | None) -> None:
     """Refuse an address that others can reach without a key, and a key that can be guessed."""
-    check_count("--port", port, at_least=0, at_most=65_535)
+    check_count("port", port, at_least=0, at_most=65_535)
     if key is not None and len(key) < _SHORTEST_KEY:
         raise InvalidArgument(
             f"an API key must have at least {_SHORTEST_KEY} characters, got {len(key)}; "
@@ -31,8 +31,8 @@ def check_address(host: str, port: int, key: str | None) -> None:
         )
     if key is None and not is_loopback(host):
         raise InvalidArgument(
-            f"--host {host} can be reached from other machines, which needs an API key: set HOLDFAST_API_KEY (or "
-            f"--api-key), or leave --host out to serve this machine only"
+            f"host {host} can be reached from other machines, which needs an API key: set HOLDFAST_API_KEY, or serve this machine "
+            f"only, as 127.0.0.1"
         )
 
 
@@ -51,9 +51,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise RunError(
-                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another --port"
+                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another port"
             ) from error
-        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another --host or --port") from error
+        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
     return taken
 
 
