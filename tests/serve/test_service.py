@@ -366,11 +366,8 @@ def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_scheduler(
 def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
     with running() as found:
         scheduler = found.service.scheduler
-        scheduler._closing = True
-        with scheduler._changed:
-            scheduler._changed.notify_all()
+        scheduler._arrived.put(None)
         scheduler._thread.join()
-        scheduler._closing = False
         refused = found.certify(images(1)[0], "n=300")
         assert refused.status_code == 503
         assert "does not work" in refused.json()["error"]

@@ -190,7 +190,7 @@ def test_what_is_wrong_is_named() -> None:
         read_input(png(6, 6, zlib.compress(bytes(6 * 37)), depth=16, colour=2), "image/png", SHAPE)
     for colour, size, key in ((0, 7, 2), (2, 19, 6)):
         see_through = png(6, 6, zlib.compress(bytes(6 * size)), chunk(b"tRNS", bytes(key)), colour=colour)
-        with refusal(422, r"got one of mode (L|RGB) with a transparent colour"):
+        with refusal(422, "got one with transparent pixels"):
             read_input(see_through, "image/png", SHAPE)
     with refusal(422, "send x / 255"):
         read_input(npy(np.zeros(SHAPE, dtype=np.uint8)), NPY, SHAPE)

@@ -3,9 +3,9 @@
 import logging
 import math
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalExecutor, LocalSampler
@@ -27,14 +27,13 @@ class BatchScheduler:
 
     What one request does cannot disturb another: a copy's counts depend on its span alone, and a request whose input the
     model cannot answer fails by itself. One that was stopped is left out of the next job, and a job of which nobody is
-    left ends with its present batch.
+    left ends with its present batch. All but the thread's own work is called from one thread, the server's.
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
         self.load = Load(capacity=queue)
-        self._arrived: deque[AnyServed] = deque()
+        self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
         self._open: set[AnyServed] = set()
-        self._changed = threading.Condition()
         self._closing = False
         self._executor = _Metered(LocalExecutor(sampler), self.load)
         self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
@@ -45,11 +44,9 @@ class BatchScheduler:
 
     def close(self) -> None:
         """Stop every request, and the thread after its present batch."""
-        with self._changed:
-            self._closing = True
-            left = [*self._arrived, *self._open]
-            self._changed.notify_all()
-        for request in left:
+        self._closing = True
+        self._arrived.put(None)
+        for request in list(self._open):
             request.stop(Refusal(503, "the service is closing"))
         if self._thread.is_alive():
             self._thread.join()
@@ -62,35 +59,32 @@ class BatchScheduler:
     @contextmanager
     def admission(self) -> Iterator[None]:
         """A place in the queue, for as long as a caller is being answered; refused at once if there is none."""
-        with self._changed:
-            if self.load.taken >= self.load.capacity:
-                raise Refusal(
-                    429,
-                    f"{self.load.taken} requests are waiting, which is as many as are taken; try again later",
-                    {"Retry-After": str(self._patience())},
-                )
-            self.load.taken += 1
+        if self.load.taken >= self.load.capacity:
+            raise Refusal(
+                429,
+                f"{self.load.taken} requests are waiting, which is as many as are taken; try again later",
+                {"Retry-After": str(self._patience())},
+            )
+        self.load.taken += 1
         try:
             yield
         finally:
-            with self._changed:
-                self.load.taken -= 1
+            self.load.taken -= 1
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""
-        with self._changed:
-            if self._closing:
-                raise Refusal(503, "the service is closing")
-            if not self._thread.is_alive():
-                raise Refusal(503, "the device does not work")
-            self._arrived.append(request)
-            self._changed.notify_all()
+        if self._closing:
+            raise Refusal(503, "the service is closing")
+        if not self._thread.is_alive():
+            raise Refusal(503, "the device does not work")
+        self._open.add(request)
+        self._arrived.put(request)
 
     def _patience(self) -> int:
         """Seconds until a place should be free, from how fast requests were answered so far."""
         if not self.load.speed:
             return 1
-        waiting = [*self._arrived, *self._open]
+        waiting = list(self._open)
         copies = sum(request.wanted - (0 if request.evidence is None else request.evidence.n) for request in waiting)
         return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
 
@@ -98,19 +92,18 @@ class BatchScheduler:
         sizer = JobSizer(_LEAST_JOB, _JOB_S, cut=True, sharing=_SHARING, most_open=self.load.capacity, least=_LEAST_JOB)
         scheduler = Scheduler(self._executor, sizer, in_order=False, isolate=True)
         for request in scheduler.run(self._requests()):
-            with self._changed:
-                self._open.discard(request)
+            self._open.discard(request)
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._arrived or self._open or self._closing)
-                if self._closing:
-                    return
-                request = self._arrived.popleft() if self._arrived else None
-                if request is not None:
-                    self._open.add(request)
+            try:
+                request = self._arrived.get(block=not self._open)
+            except Empty:
+                yield None
+                continue
+            if request is None:
+                return
             yield request
 
 

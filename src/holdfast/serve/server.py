@@ -58,18 +58,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and stops open work before it waits for the connections to close."""
+    """Stops open work before it waits for the connections to close."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, on_start: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
-        self._on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
@@ -97,15 +90,12 @@ def serve(
             timeout_graceful_shutdown=_CLOSING_S,
             timeout_keep_alive=15,
         )
-
-        def on_start() -> None:
-            say(f"serving {served.name} at {url} (Ctrl-C stops)")
-            if browser:
-                # What follows the # stays in the browser: a page may know the key, a log may not.
-                opened = f"{url}#key={key}" if key else url
-                threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
-
-        server = _Server(config, service, on_start)
+        taken.listen()  # whoever comes now waits until the server is up
+        say(f"serving {served.name} at {url} (Ctrl-C stops)")
+        if browser:
+            # What follows the # stays in the browser: a page may know the key, a log may not.
+            opened = f"{url}#key={key}" if key else url
+            threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
         with suppress(KeyboardInterrupt):
-            server.run(sockets=[taken])
+            _Server(config, service).run(sockets=[taken])
         say("stopped")

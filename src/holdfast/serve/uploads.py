@@ -18,7 +18,7 @@ Array = NDArray[np.float32] | NDArray[np.float64]
 
 _LONGEST_HEADER = 1_024
 _HEADER_READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
-_GREY = ("1", "L")
+_MODES = ("1", "L", "P", "LA", "PA", "RGB", "RGBA", "CMYK")
 _OPAQUE = 255
 _PNG = b"\x89PNG\r\n\x1a\n"
 _DEPTH_AT = 24
@@ -140,23 +140,12 @@ def _check_depth(content: bytes) -> None:
 def _as_channels(file: Image.Image, channels: int) -> Image.Image:
     """Grey or colour, as the model has it; 16 bits and transparency have no one meaning, and are refused."""
     file.load()
-    if file.mode != "P" and "transparency" in file.info:
-        raise Refusal(
-            422,
-            f"expected an opaque image, got one of mode {file.mode} with a transparent colour (tRNS); "
-            f"put it on a background first",
-        )
-    if file.mode == "P":
-        opaque = file.convert("RGBA")
-    elif file.mode in ("LA", "PA", "RGBA", "RGB", "CMYK", *_GREY):
-        opaque = file
-    else:
+    if file.mode not in _MODES:
         raise Refusal(422, f"expected 8 bits per channel, got mode {file.mode}; send the numbers in [0, 1] as NPY")
-    if opaque.mode in ("LA", "PA", "RGBA") and opaque.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
+    colours = file.convert("RGBA")
+    if colours.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
         raise Refusal(422, "expected an opaque image, got one with transparent pixels; put it on a background first")
-    # Without the detour over RGB the alpha channel of a grey image would be kept.
-    grey = opaque.convert("RGB") if opaque.mode not in _GREY else opaque
-    return grey.convert("L" if channels == 1 else "RGB")
+    return colours.convert("L" if channels == 1 else "RGB")
 
 
 def parse_json(content: bytes) -> Any:
