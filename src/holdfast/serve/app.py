@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
@@ -28,6 +28,7 @@ from holdfast.serve.service import Service, Watched
 from holdfast.serve.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
+T = TypeVar("T")
 _LAST_WORDS_S = 30.0
 _PAGE = {
     "index.html": "text/html",
@@ -145,19 +146,20 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     served, seconds = service.served, service.limits.seconds
     body = an_input(served.shape, within=range_of(served.smoothed.inputs, served.shape))
 
+    async def given_body(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, T]]) -> T:
+        content, kind = await read_body(request, service.limits), request.headers.get("content-type", "")
+        return await while_connected(request.receive, work(content, kind), seconds)
+
     async def answer(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, bytes]]) -> Response:
         with service.scheduler.admission():
-            content = await read_body(request, service.limits)
-            found = await while_connected(request.receive, work(content, _type_of(request)), seconds)
-            return Response(found, media_type="application/json")
+            return Response(await given_body(request, work), media_type="application/json")
 
     async def stream(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, Watched]]) -> EventStream:
         with ExitStack() as stack:
             stack.enter_context(service.scheduler.admission())
-            content = await read_body(request, service.limits)
-            asked, events = await while_connected(request.receive, work(content, _type_of(request)), seconds)
+            asked, events = await given_body(request, work)
             stack.callback(service.forget, asked)
-            # When the time is up, the stream ends by itself, with what there is; but nobody waits for ever for who does not read.
+            # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
             timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
             stack.callback(timer.cancel)
             return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
@@ -216,7 +218,3 @@ def _add_page(app: FastAPI) -> None:
         if name not in _PAGE:
             raise Refusal(404, f"the page has no part {name[:40]!r}")
         return Response(folder.joinpath(name).read_bytes(), media_type=_PAGE[name])
-
-
-def _type_of(request: Request) -> str:
-    return request.headers.get("content-type", "")

@@ -21,9 +21,9 @@ from holdfast.scores import ScoreHistogram
 from holdfast.sequential import Decision
 from holdfast.triage import Triage, Verdict
 
-POINTS = 401
-FARTHEST = 4.0
-BARS = 50
+_POINTS = 401
+_FARTHEST = 4.0
+_BARS = 50
 _STEPS = 100
 _SIDE = 64
 _FARTHEST_SHOWN = 1e6
@@ -54,12 +54,8 @@ def noise_view(noise: Noise) -> dict[str, Any]:
     return {**noise.to_dict(), "title": noise.title, "norm": noise.norm, "scale": noise.scale}
 
 
-def curve_view(curve: Curve, *, at_least: list[float], last: bool) -> dict[str, Any]:
-    """A curve's bounds at 401 radii up to four times the noise's scale; the last one also has the radii of thresholds.
-
-    All numbers are the certificate's own, not rounded.
-    """
-    radii = radii_of(curve.noise)
+def curve_view(curve: Curve, radii: NDArray[np.float64], *, at_least: list[float], last: bool) -> dict[str, Any]:
+    """A curve's bounds, not rounded; the last one also has the radii of thresholds."""
     view: dict[str, Any] = {"lower": curve.lower(radii).tolist()}
     if last:
         found = curve.radius(at_least=at_least).tolist()
@@ -69,19 +65,15 @@ def curve_view(curve: Curve, *, at_least: list[float], last: bool) -> dict[str, 
     return view
 
 
-def radii_of(noise: Noise) -> NDArray[np.float64]:
-    """The radii of a chart: 401, up to four times the noise's scale."""
-    return np.asarray(noise.scale * FARTHEST * np.arange(POINTS) / (POINTS - 1), dtype=np.float64)
-
-
 def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: bool = True) -> dict[str, Any]:
     """Everything a page shows of a certificate; who chose its seed is None if a file does not say."""
+    radii = np.asarray(certificate.noise.scale * _FARTHEST * np.arange(_POINTS) / (_POINTS - 1), dtype=np.float64)
     curves = certificate.curves
     measures = []
     for info in certificate.evidence.measures:
         shown = measure_view(info)
         curve = curves.get(info.name)
-        drawn = None if curve is None else curve_view(curve, at_least=shown["at_least"], last=last)
+        drawn = None if curve is None else curve_view(curve, radii, at_least=shown["at_least"], last=last)
         measures.append({**shown, **counts_view(certificate.evidence[info.name]), "curve": drawn})
     return {
         "n": certificate.n,
@@ -94,7 +86,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
         "seeded_by": seeded_by,
         "words": str(certificate),
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
-        "radii": radii_of(certificate.noise).tolist(),
+        "radii": radii.tolist(),
         "measures": measures,
     }
 
@@ -110,8 +102,11 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
 
 
 def counts_view(scores: ScoreHistogram) -> dict[str, Any]:
-    """The histogram of a measure as bars, and its average: estimates."""
-    return {"histogram": bars(scores), "mean": float(scores.survival_lower().mean)}
+    """The counts of a measure in equal bars of its support, and its average: estimates, for the eye only."""
+    low, high = scores.support
+    starts = np.searchsorted(scores.grid.edges, low + (high - low) * np.arange(_BARS) / _BARS)
+    bars = np.add.reduceat(scores.counts, starts)
+    return {"histogram": bars.tolist(), "mean": float(scores.survival_lower().mean)}
 
 
 def decision_view(decision: Decision) -> dict[str, Any]:
@@ -122,28 +117,12 @@ def decision_view(decision: Decision) -> dict[str, Any]:
 
 def verdict_view(verdict: Verdict, triage: Triage) -> dict[str, Any]:
     """What is done with an input, and the promise behind it."""
-    return {
-        "format": "verdict-1",
-        **asdict(verdict),
-        "promise": promise_view(triage),
-    }
+    return {"format": "verdict-1", **asdict(verdict), "promise": promise_view(triage)}
 
 
 def promise_view(triage: Triage) -> dict[str, Any]:
     """From which confidence on a class is accepted, and how often that may be wrong, under which attack."""
-    return {
-        "threshold": triage.threshold,
-        "epsilon": triage.epsilon,
-        "delta": triage.delta,
-        "radius": triage.radius,
-    }
-
-
-def bars(scores: ScoreHistogram) -> list[int]:
-    """The counts in equal bars of the support; for the eye only."""
-    low, high = scores.support
-    starts = np.searchsorted(scores.grid.edges, low + (high - low) * np.arange(BARS) / BARS)
-    return [int(each) for each in np.add.reduceat(scores.counts, starts)]
+    return {name: getattr(triage, name) for name in ("threshold", "epsilon", "delta", "radius")}
 
 
 def copies_view(span: NoiseSpan, shown: Sequence[Evidence], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
