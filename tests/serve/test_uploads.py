@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import pickle
 import random
 import re
@@ -206,22 +207,23 @@ def test_what_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "got"),
+    ("content", "status", "said"),
     [
-        ("[]", "a list"),
-        ("null", "null"),
-        ("7", "a number"),
-        ("{}", "an object with nothing in it"),
-        ('{"x": 1, "input": 2}', "an object with input, x"),
-        ('{"input": "x"}', "where 1 entries belong there is a string"),
-        ('{"input": [[[true, 1, 1, 1, 1, 1]]]}', "where 6 entries belong there is 1"),
-        (json.dumps({"input": [[[True] * 6] * 6]}), "true among them"),
-        (json.dumps({"input": [[[None] * 6] * 6]}), "null among them"),
-        (json.dumps({"input": [[[{}] * 6] * 6]}), "an object among them"),
+        ("[]", 422, "the body: Input should be an object"),
+        ("{}", 422, "input: Field required"),
+        ("{", 400, "the body: Invalid JSON"),
+        ("[" * 100_000, 400, "the body: Invalid JSON"),
+        (json.dumps({"input": [[[0.5] * 6] * 6], "more": 1}), 422, "more: Extra inputs are not permitted"),
+        ('{"input": "x"}', 422, "input: Input should be a valid array"),
+        (json.dumps({"input": [[[0.5] * 6]]}), 422, "input.0: List should have at least 6 items"),
+        (json.dumps({"input": [[[0.5] * 6] * 5 + [[0.5] * 7]]}), 422, "input.0.5: List should have at most 6 items"),
+        (json.dumps({"input": [[[True] * 6] * 6]}), 422, "input.0.0.0: Input should be a valid number"),
+        (json.dumps({"input": [[["1"] * 6] * 6]}), 422, "input.0.0.0: Input should be a valid number"),
+        (json.dumps({"input": [[[math.nan] * 6] * 6]}), 422, "input.0.0.0: Input should be a finite number"),
     ],
 )
-def test_wrong_json_is_described_in_the_words_of_json(content: str, got: str) -> None:
-    with refusal(422, f"{re.escape(got)}$"):
+def test_wrong_json_is_described_by_where_and_what_it_is(content: str, status: int, said: str) -> None:
+    with refusal(status, rf"nested lists of shape \(1, 6, 6\)}}; {re.escape(said)}"):
         read_input(content.encode(), "application/json", SHAPE)
 
 

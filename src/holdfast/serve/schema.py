@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.measures import MeasureInfo
 from holdfast.serve.connection import NDJSON
-from holdfast.serve.uploads import INPUT_TYPES
+from holdfast.serve.uploads import INPUT_TYPES, json_body
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -19,19 +19,8 @@ A_CERTIFICATE = {"requestBody": {"required": True, "content": {"application/json
 
 def an_input(shape: Sequence[int], *, within: tuple[float, float] | None) -> dict[str, Any]:
     """The body of an input: JSON with numbers in a range if there is one, an image file, or an array file."""
-    nested: dict[str, Any] = {"type": "number"}
-    if within is not None:
-        nested |= {"minimum": within[0], "maximum": within[1]}
-    for length in reversed(shape):
-        nested = {"type": "array", "minItems": length, "maxItems": length, "items": nested}
-    as_json = {
-        "type": "object",
-        "required": ["input"],
-        "properties": {"input": nested},
-        "additionalProperties": False,
-    }
     content: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in INPUT_TYPES}
-    content["application/json"] = {"schema": as_json}
+    content["application/json"] = {"schema": json_body(tuple(shape), within).model_json_schema()}
     return {"requestBody": {"required": True, "content": content}}
 
 

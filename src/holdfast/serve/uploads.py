@@ -3,14 +3,16 @@
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, conlist, create_model
+from pydantic.config import JsonDict
 
 from holdfast.serve.refusals import Refusal
 
@@ -35,37 +37,27 @@ def read_input(content: bytes, content_type: str, shape: Sequence[int]) -> Array
     return _READERS[kind](content, tuple(shape))
 
 
+@lru_cache
+def json_body(shape: tuple[int, ...], within: tuple[float, float] | None = None) -> type[BaseModel]:
+    """``{"input": [[...]]}``, nested as deep as the shape says; the range is for the document, and not checked here."""
+    known: JsonDict | None = None if within is None else {"minimum": within[0], "maximum": within[1]}
+    nested: Any = Annotated[float, Field(allow_inf_nan=False, json_schema_extra=known)]
+    for length in reversed(shape):
+        nested = Annotated[conlist(nested, min_length=length, max_length=length), FailFast()]
+    return create_model("Input", __config__=ConfigDict(extra="forbid", strict=True), input=(nested, ...))
+
+
 def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
-    """``{"input": [[...]]}``, nested as deep as the shape says."""
-
-    found = parse_json(content)
-    if not isinstance(found, dict) or set(found) != {"input"}:
-        got = (
-            f"an object with {', '.join(sorted(found)[:5]) or 'nothing in it'}"
-            if isinstance(found, dict)
-            else _kind(found)
-        )
-        raise Refusal(422, f'expected {{"input": nested lists of shape {_words(shape)}}}, got {got}'[:400])
     try:
-        numbers = np.fromiter(_numbers(found["input"], shape, shape), dtype=np.float64, count=math.prod(shape))
-    except OverflowError as error:
-        raise Refusal(422, "expected numbers that fit a float, got a larger one") from error
-    return numbers.reshape(shape)
-
-
-def _numbers(found: Any, rest: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[float]:
-    if not rest:
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise Refusal(
-                422, f"expected numbers nested in lists of shape {_words(shape)}, got {_kind(found)} among them"
-            )
-        yield float(found)
-        return
-    if not isinstance(found, list) or len(found) != rest[0]:
-        got = f"{len(found)}" if isinstance(found, list) else _kind(found)
-        raise Refusal(422, f"expected lists of shape {_words(shape)}: where {rest[0]} entries belong there is {got}")
-    for each in found:
-        yield from _numbers(each, rest[1:], shape)
+        body: Any = json_body(shape).model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"]) or "the body"
+        raise Refusal(
+            400 if first["type"] == "json_invalid" else 422,
+            f'expected {{"input": nested lists of shape {_words(shape)}}}; {where}: {first["msg"][:200]}',
+        ) from error
+    return np.array(body.input, dtype=np.float64)
 
 
 def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
@@ -149,25 +141,13 @@ def _as_channels(file: Image.Image, channels: int) -> Image.Image:
 
 
 def parse_json(content: bytes) -> Any:
-    """What is in a JSON body; only finite numbers are taken."""
-
-    def refuse(word: str) -> NoReturn:
-        raise Refusal(400, f"expected finite numbers, got {word}")
-
+    """What is in a JSON body."""
     try:
-        return json.loads(content, parse_constant=refuse)
+        return json.loads(content)
     except RecursionError as error:
         raise Refusal(400, "the body is not readable JSON: it is nested too deep") from error
     except ValueError as error:
         raise Refusal(400, f"the body is not readable JSON: {str(error)[:200]}") from error
-
-
-def _kind(found: Any) -> str:
-    """What a JSON value is, in JSON's own words."""
-    if found is None or isinstance(found, bool):
-        return json.dumps(found)
-    words: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
-    return words.get(type(found), "a number")
 
 
 def _words(shape: Sequence[int]) -> str:
