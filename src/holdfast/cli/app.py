@@ -23,7 +23,6 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="holdfast",
-    help="Certified confidence for any classifier: how low can an attacker within radius R push its average score?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

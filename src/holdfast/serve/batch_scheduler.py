@@ -116,20 +116,16 @@ class _Metered(Executor):
 
     @property
     def has_room(self) -> bool:
-        """As the other says."""
         return self._inner.has_room
 
     @property
     def busy(self) -> bool:
-        """As the other says."""
         return self._inner.busy
 
     def submit(self, job: Job) -> None:
-        """To the other."""
         self._inner.submit(job)
 
     def wait(self) -> list[Done]:
-        """What the other did, counted."""
         found, load = self._inner.wait(), self._load
         for done in found:
             if isinstance(done.counts, Exception):

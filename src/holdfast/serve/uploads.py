@@ -1,7 +1,6 @@
 """From the bytes of a stranger to an input: nothing in them is trusted, and nothing large is made before it is checked."""
 
 import io
-import json
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -138,16 +137,6 @@ def _as_channels(file: Image.Image, channels: int) -> Image.Image:
     if colours.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
         raise Refusal(422, "expected an opaque image, got one with transparent pixels; put it on a background first")
     return colours.convert("L" if channels == 1 else "RGB")
-
-
-def parse_json(content: bytes) -> Any:
-    """What is in a JSON body."""
-    try:
-        return json.loads(content)
-    except RecursionError as error:
-        raise Refusal(400, "the body is not readable JSON: it is nested too deep") from error
-    except ValueError as error:
-        raise Refusal(400, f"the body is not readable JSON: {str(error)[:200]}") from error
 
 
 def _words(shape: Sequence[int]) -> str:
