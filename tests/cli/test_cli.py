@@ -193,7 +193,7 @@ def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys:
         (2, "alpha must be in (0, 0.5]", [*good, "--alpha", "0.7"]),
         (2, "sigma must be a positive number", ["certify", *EMBEDDED[:-1], "-1", *out]),
         (2, "n = 5 can never certify", [*good, "--n", "5"]),
-        (2, "--claims takes label, score, margin, or mass-3-5", [*good, "--claims", "score,confidence"]),
+        (2, "unknown measure 'confidence'", [*good, "--claims", "score,confidence"]),
         (2, "--band must be one of", [*good, "--band", "kolmogorov"]),
         (2, "precision must be one of", [*good, "--precision", "int4"]),
         (2, "--engine must be one of", [*good, "--engine", "spark"]),
@@ -330,7 +330,7 @@ def test_classes_of_a_mass_may_be_named_in_any_order(tmp_path: Path, capsys: pyt
         code, text = refused(capsys, "certify", *EMBEDDED, *options, "--claims", typed)
         assert code == hf.InvalidArgument.exit_code
         assert (
-            f"--claims takes label, score, margin, or mass-3-5 for the mass of classes 3 and 5, got '{wrong}'" in text
+            f"--claims takes 'label' and measures: unknown measure '{wrong}'; expected score, margin, or mass-" in text
         )
 
 

@@ -11,12 +11,13 @@ from holdfast.errors import RunError
 
 def say(text: str, *, style: str | None = None) -> None:
     """A line of the answer; a narrow terminal breaks it by itself."""
-    Console(highlight=False).print(text, style=style, soft_wrap=True)
+    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Something that a person should know beside the answer, on stderr."""
-    Console(stderr=True, highlight=False).print(f"note: {text}", style="yellow", soft_wrap=True)
+    console = Console(stderr=True, highlight=False)
+    console.print(f"note: {text}", style="yellow", markup=False, soft_wrap=True)
 
 
 def report_command(run: Path) -> str:

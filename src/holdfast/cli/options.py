@@ -94,13 +94,10 @@ def noise_from(sigma: float | None, noise: str | None) -> Noise:
 
 def claims_named(text: str) -> tuple[str, ...]:
     """The claims of ``--claims`` by their own names: that of mass-5-3 is mass-3-5."""
-    names = []
-    for word in words(text):
-        try:
-            names.append(word if word == "label" else measure_named(word).name)
-        except InvalidArgument as error:
-            raise InvalidArgument(f"--claims takes label, {MEASURED}, got {word!r}") from error
-    return tuple(names)
+    try:
+        return tuple(word if word == "label" else measure_named(word).name for word in words(text))
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--claims takes 'label' and measures: {error}") from error
 
 
 def further_measures(names: Iterable[str]) -> tuple[Measure, ...]:

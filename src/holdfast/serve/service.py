@@ -15,12 +15,11 @@ from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import as_input
-from holdfast.noise import noise_fields, secret_seed
+from holdfast.noise import secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
-from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.sampling.workers import WorkerCache
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
@@ -116,7 +115,7 @@ class Service:
         """A decision, as JSON."""
         request = await self._decide_request(content, kind, question, watched=False)
         await self._sampled(request)
-        return to_json(self._decision(request))
+        return to_json(decision_view(request, self.served.smoothed.noise))
 
     async def triage(self, content: bytes, kind: str) -> bytes:
         """What is done with an input, as JSON. The seed is always secret: a caller who knew it could choose the input for it."""
@@ -249,7 +248,7 @@ class Service:
             yield event
         if request.error is None:
             self.metrics.took(request.seconds)
-            decision = self._decision(request)
+            decision = decision_view(request, self.served.smoothed.noise)
             yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(request)}
@@ -264,17 +263,12 @@ class Service:
                 yield {"event": "chosen", **selection_view(request.selection)}
             if not shown and request.shown is not None:
                 shown = True
-                yield {"event": "copies", "copies": await _in(self._reader, lambda: self._copies(request))}
+                copies = await _in(self._reader, lambda: copies_view(request, self.served.smoothed))
+                yield {"event": "copies", "copies": copies}
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
                 counted = evidence.n
                 yield {"event": "progress", **progress_view(evidence, request.wanted)}
-
-    def _copies(self, request: AnyServed) -> list[dict[str, Any]]:
-        assert request.shown is not None
-        smoothed = self.served.smoothed
-        span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(request.shown))
-        return copies_view(span, request.shown, smoothed.noise, smoothed.model.device)
 
     def _certificate(self, pending: "PendingCertificate", looked: int) -> Certificate:
         """Of the counts as they stood at the last of so many looks."""
@@ -297,16 +291,6 @@ class Service:
     def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
         """The certificate for JSON, and who chose its seed."""
         return {**certificate.to_dict(), "seeded_by": pending.request.seeded_by}
-
-    def _decision(self, request: ServedRequest[DecideRequest]) -> Event:
-        return {
-            **decision_view(request.answer),
-            "measure": request.inner.measure,
-            "index": request.index,
-            "n0": request.n0,
-            **noise_fields(self.served.smoothed.noise),
-            "seeded_by": request.seeded_by,
-        }
 
 
 @dataclass(frozen=True, eq=False)

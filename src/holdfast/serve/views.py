@@ -1,7 +1,6 @@
 """What a page draws: curves, histograms and noisy copies as plain numbers."""
 
 import base64
-from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
@@ -14,11 +13,13 @@ from holdfast.bounds import Curve
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise
+from holdfast.noise import Noise, noise_fields
 from holdfast.sampling.batches import batches_for
-from holdfast.sampling.span import NoiseSpan
+from holdfast.sampling.requests import DecideRequest
+from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.scores import ScoreHistogram
-from holdfast.sequential import Decision
+from holdfast.serve.requests import AnyServed, ServedRequest
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage, Verdict
 
 _POINTS = 401
@@ -109,10 +110,18 @@ def counts_view(scores: ScoreHistogram) -> dict[str, Any]:
     return {"histogram": bars.tolist(), "mean": float(scores.survival_lower().mean)}
 
 
-def decision_view(decision: Decision) -> dict[str, Any]:
-    """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
-    seed = None if decision.seed is None else f"{decision.seed:#x}"
-    return {"format": "decision-1", **asdict(decision), "seed": seed}
+def decision_view(request: ServedRequest[DecideRequest], noise: Noise) -> dict[str, Any]:
+    """A decision, and what a replay needs; the seed as hexadecimal text, since JSON numbers are too short for it."""
+    return {
+        "format": "decision-1",
+        **asdict(request.answer),
+        "seed": f"{request.seed:#x}",
+        "measure": request.inner.measure,
+        "index": request.index,
+        "n0": request.n0,
+        **noise_fields(noise),
+        "seeded_by": request.seeded_by,
+    }
 
 
 def verdict_view(verdict: Verdict, triage: Triage) -> dict[str, Any]:
@@ -125,9 +134,11 @@ def promise_view(triage: Triage) -> dict[str, Any]:
     return {name: getattr(triage, name) for name in ("threshold", "epsilon", "delta", "radius")}
 
 
-def copies_view(span: NoiseSpan, shown: Sequence[Evidence], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
-    """The copies of a span as pixels, with each measure's value and the vote of each."""
-    batches = batches_for(noise, device)([span], noise, len(shown), span.x[None][:0])
+def copies_view(request: AnyServed, smoothed: SmoothedClassifier) -> list[dict[str, Any]]:
+    """The first copies of a watched request as pixels, with each measure's value and the vote of each."""
+    shown, noise = request.shown or (), smoothed.noise
+    span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(shown))
+    batches = batches_for(noise, smoothed.model.device)([span], noise, len(shown), span.x[None][:0])
     batch = next(batches.of_worker(0, 1, torch.device("cpu")))
     return [
         {
