@@ -45,22 +45,9 @@ class Running:
     def idle(self, within: float = 10.0) -> bool:
         """Whether every place is free again within some seconds."""
         until = time.monotonic() + within
-        while self.service.scheduler.taken and time.monotonic() < until:
+        while self.service.scheduler.load.taken and time.monotonic() < until:
             time.sleep(0.01)
-        return self.service.scheduler.taken == 0
-
-
-@dataclass
-class Scheduler:
-    """Runs nothing; has the numbers that metrics read."""
-
-    copies: int = 0
-    rounds: int = 0
-    shared: int = 0
-    speed: float = 0.0
-    taken: int = 0
-    capacity: int = 128
-    alive: bool = True
+        return self.service.scheduler.load.taken == 0
 
 
 def npy(x: NDArray[np.generic]) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from holdfast.cli.parsing import numbers
+from holdfast.cli.options import numbers
 from holdfast.errors import HoldfastError
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure

@@ -298,6 +298,42 @@ def test_demo_in_small_says_everything_it_promises(tmp_path: Path, capsys: pytes
     assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == hf.RunError.exit_code
 
 
+@pytest.mark.slow
+def test_an_interrupted_demo_names_the_command_that_resumes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = hf.Local.run
+
+    def interrupted(*args: Any, **kwargs: Any) -> Iterator[AnyRequest]:
+        yield from itertools.islice(whole(*args, **kwargs), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    command = ["demo", "--n", "200", "--n0", "10", "--max", "4"]
+    with monkeypatch.context() as patch:
+        patch.setattr(hf.Local, "run", interrupted)
+        assert run(command) == INTERRUPTED
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the same command with --out runs/demo goes on from there" in said
+    assert run([*command, "--out", "runs/demo"]) == 0
+    assert "resuming: 2 of 4 were finished" in capsys.readouterr().err
+    assert not (tmp_path / "runs" / "demo-2").exists()
+
+
+def test_classes_of_a_mass_may_be_named_in_any_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--n", "60", "--n0", "5", "--max", "1", "--out", str(tmp_path / "a")]
+    assert run(["certify", *EMBEDDED, *options, "--claims", "mass-5-3"]) == 0
+    assert hf.Run.open(tmp_path / "a").config["claims"] == ["mass-3-5"]
+    question = ["--at-least", "0.5", "--radius", "0.1", "--max", "1", "--n", "500", "--measure", "mass-5-3"]
+    assert run(["decide", *EMBEDDED, *question]) == 0
+    for typed, wrong in (("mass", "mass"), ("mass-x", "mass-x"), ("labels", "labels"), ("score,mass-3,5", "5")):
+        code, text = refused(capsys, "certify", *EMBEDDED, *options, "--claims", typed)
+        assert code == hf.InvalidArgument.exit_code
+        assert (
+            f"--claims takes 'label' and measures: unknown measure '{wrong}'; expected score, margin, or mass-" in text
+        )
+
+
 def test_doctor_finds_this_installation_sound(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
     assert "closed-form certificate" in capsys.readouterr().out

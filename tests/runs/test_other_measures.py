@@ -270,8 +270,9 @@ def test_a_log_is_exported_for_each(made: CertifiedRun, tmp_path: Path) -> None:
     out = tmp_path / "command.tsv"
     assert holdfast(["export", str(made.path), "--measure", "mass-3-5", "--out", str(out)]) == 0
     assert out.read_bytes() == (tmp_path / "mass-3-5.tsv").read_bytes()
+    other = tmp_path / "other.tsv"
     assert (
-        holdfast(["export", str(made.path), "--measure", "mass-4", "--out", str(out)]) == hf.InvalidArgument.exit_code
+        holdfast(["export", str(made.path), "--measure", "mass-4", "--out", str(other)]) == hf.InvalidArgument.exit_code
     )
 
 

@@ -6,8 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.serve.metrics import Metrics
-from serving import Scheduler
+from holdfast.serve.metrics import Load, Metrics
 
 TYPES = {
     "holdfast_info": "gauge",
@@ -23,6 +22,11 @@ TYPES = {
 }
 
 
+def idle() -> Metrics:
+    """Of a service that has nothing to do."""
+    return Metrics(Load(128), ready=lambda: True)
+
+
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Each sample's value by its name and the values of its labels."""
     families = text_string_to_metric_families(metrics.text())
@@ -30,12 +34,12 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def test_names_and_types_are_those_of_the_dashboards() -> None:
-    found = {each.name: each.type for each in text_string_to_metric_families(Metrics(Scheduler()).text())}
+    found = {each.name: each.type for each in text_string_to_metric_families(idle().text())}
     assert {name: kind for name, kind in found.items() if name.startswith("holdfast")} == TYPES
 
 
 def test_responses_are_counted_by_route_and_status_and_answers_by_how_long_they_took() -> None:
-    metrics = Metrics(Scheduler())
+    metrics = idle()
     for status in (200, 200, 429):
         metrics.answered("/v1/certify", status)
     for seconds in (0.2, 0.4, 400.0):
@@ -50,21 +54,22 @@ def test_responses_are_counted_by_route_and_status_and_answers_by_how_long_they_
 
 
 def test_the_schedulers_numbers_are_those_of_the_moment() -> None:
-    scheduler = Scheduler()
-    metrics = Metrics(scheduler)
+    load = Load(128)
+    metrics = Metrics(load, ready=lambda: load.failures == 0)
     assert samples(metrics)["holdfast_copies_total",] == 0
-    scheduler.copies, scheduler.alive = 5_000, False
+    assert samples(metrics)["holdfast_ready",] == 1
+    load.copies, load.failures = 5_000, 3
     assert samples(metrics)["holdfast_copies_total",] == 5_000
     assert samples(metrics)["holdfast_ready",] == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 def test_the_process_is_watched_too() -> None:
-    assert samples(Metrics(Scheduler()))["process_resident_memory_bytes",] > 1e6
+    assert samples(idle())["process_resident_memory_bytes",] > 1e6
 
 
 def test_two_services_in_one_process_count_for_themselves() -> None:
-    first, second = Metrics(Scheduler()), Metrics(Scheduler())
+    first, second = idle(), idle()
     first.answered("/", 200)
     assert ("holdfast_responses_total", "/", "200") not in samples(second)
     assert REGISTRY.get_sample_value("holdfast_responses_total", {"route": "/", "status": "200"}) is None

@@ -8,9 +8,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from holdfast.serve.metrics import Metrics
+from holdfast.serve.metrics import Load, Metrics
 from holdfast.serve.security import SecurityMiddleware
-from serving import Scheduler
 
 
 def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
@@ -25,7 +24,9 @@ def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
 
     headers = [(b"host", host.encode("latin-1")) for host in hosts]
     scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers}
-    middleware = SecurityMiddleware(PlainTextResponse("served"), Metrics(Scheduler()), host=bound_to, key=None)
+    middleware = SecurityMiddleware(
+        PlainTextResponse("served"), Metrics(Load(128), lambda: True), host=bound_to, key=None
+    )
     with ThreadPoolExecutor(1) as pool:  # a browser of other tests may have an event loop running in this thread
         pool.submit(asyncio.run, middleware(scope, receive, send)).result()
     start, body = sent

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.errors import InvalidArgument
 from holdfast.serve.limits import Limits
-from holdfast.serve.refusals import Unacceptable
+from holdfast.serve.refusals import Refusal
 from holdfast.serve.server import check_address
 from holdfast.serve.service import Served
 from networks import images, small_net
@@ -97,14 +97,14 @@ def test_a_decision_is_the_librarys_own(served: Running) -> None:
 
 def test_callers_with_different_secrets_share_batches_and_get_what_each_would_get_alone(served: Running) -> None:
     xs = images(24)
-    before = served.service.scheduler.shared
+    before = served.service.scheduler.load.shared_rounds
 
     def ask(k: int) -> hf.Certificate:
         return certificate(served.certify(xs[k], f"n={3_000 + 700 * (k % 5)}&seed={k % 7}&index={k % 3}"))
 
     with ThreadPoolExecutor(24) as pool:
         found = list(pool.map(ask, range(24)))
-    assert served.service.scheduler.shared > before
+    assert served.service.scheduler.load.shared_rounds > before
     smoothed = from_python()
     for k, each in enumerate(found):
         assert each == smoothed.certify(xs[k], n=3_000 + 700 * (k % 5), seed=k % 7, index=k % 3)
@@ -142,7 +142,7 @@ def test_an_operator_may_refuse_seeds() -> None:
     with running(limits=Limits(replays=False)) as found:
         refused = found.certify(images(1)[0], "n=300&seed=5")
         assert refused.status_code == 403
-        assert "--no-replays" in refused.json()["error"]
+        assert "no replays" in refused.json()["error"]
         assert found.certify(images(1)[0], "n=300").status_code == 200
 
 
@@ -250,7 +250,7 @@ def test_a_caller_who_goes_away_frees_the_device(path: str) -> None:
             )
             line.sendall(head.encode() + body)
             until = time.monotonic() + 10
-            while not found.service.scheduler.copies and time.monotonic() < until:
+            while not found.service.scheduler.load.copies and time.monotonic() < until:
                 time.sleep(0.01)
         assert found.idle()
         assert rests()
@@ -366,11 +366,8 @@ def test_whatever_fails_beside_the_model_ends_one_request_and_not_the_scheduler(
 def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
     with running() as found:
         scheduler = found.service.scheduler
-        scheduler._closing = True
-        with scheduler._changed:
-            scheduler._changed.notify_all()
+        scheduler._arrived.put(None)
         scheduler._thread.join()
-        scheduler._closing = False
         refused = found.certify(images(1)[0], "n=300")
         assert refused.status_code == 503
         assert "does not work" in refused.json()["error"]
@@ -401,7 +398,7 @@ def test_a_callers_text_is_never_the_services_failure(served: Running) -> None:
     x = images(1)[0]
     assert certificate(served.certify(x, "n=300&seed=0123")) == from_python().certify(x, n=300, seed=123)
     document = from_python().certify(x, n=300, seed=5).to_dict()
-    document["provenance"]["\ud800"] = 1
+    document["seeded_by"] = "\ud800"
     refused = served.client.post("/v1/read", content=json.dumps(document).encode())
     assert refused.status_code == 422
     assert "\ud800" in refused.json()["error"]
@@ -561,6 +558,26 @@ def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Runnin
     assert time.monotonic() - began < 5
 
 
+def test_what_is_no_certificate_is_refused_without_pythons_words(served: Running) -> None:
+    good = from_python().certify(images(1)[0], n=500, seed=5).to_dict()
+    documents: list[tuple[object, str]] = [
+        ({}, "it has no field method"),
+        ([], "expected a certificate, the JSON object"),
+        ("text", "expected a certificate, the JSON object"),
+        ({**good, "evidence": 7}, "another kind of value"),
+        ({**good, "provenance": {}}, "it has no field seed"),
+        ({**good, "provenance": {**good["provenance"], "colour": 1}}, "unknown"),
+        ({**good, "sides": "upper"}, "sides must be"),
+        ({**good, "claims": None}, "another kind of value"),
+    ]
+    for document, said in documents:
+        refused = served.client.post("/v1/read", json=document)
+        assert refused.status_code == 422
+        assert said in refused.json()["error"]
+        for word in ("NoneType", "__init__", "Error", "indices", "object has", "keyword", "'int'"):
+            assert word not in refused.json()["error"]
+
+
 def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading can take seconds. Here it takes until it is told to end, and what waits behind it is never begun."""
     go_on, begun = threading.Event(), []
@@ -568,7 +585,7 @@ def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.M
     def long(content: bytes, limits: Limits) -> None:
         begun.append(limits)
         go_on.wait(20)
-        raise Unacceptable(f"read {len(content)} bytes")
+        raise Refusal(422, f"read {len(content)} bytes")
 
     monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
     with running(limits=Limits(seconds=1.0)) as found, ThreadPoolExecutor(3) as pool:
@@ -589,13 +606,13 @@ def test_what_a_caller_who_went_away_wanted_read_is_never_begun(monkeypatch: pyt
     def long(content: bytes, limits: Limits) -> None:
         begun.append(content)
         go_on.wait(20)
-        raise Unacceptable("read to its end")
+        raise Refusal(422, "read to its end")
 
     def waits_for(taken: int) -> bool:
         until = time.monotonic() + 10
-        while found.service.scheduler.taken != taken and time.monotonic() < until:
+        while found.service.scheduler.load.taken != taken and time.monotonic() < until:
             time.sleep(0.01)
-        return found.service.scheduler.taken == taken
+        return found.service.scheduler.load.taken == taken
 
     monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
     with running() as found, ThreadPoolExecutor(1) as pool:

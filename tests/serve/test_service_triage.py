@@ -88,7 +88,7 @@ def test_without_a_rule_there_is_no_triage() -> None:
     with running() as service:
         response = service.client.post("/v1/triage", content=npy(images(1)[0]), headers={"Content-Type": NPY})
         assert response.status_code == 404
-        assert "--triage" in response.json()["error"]
+        assert "has no triage" in response.json()["error"]
 
 
 def test_a_rule_for_something_else_is_refused_before_anything_is_served(triage: hf.Triage) -> None:

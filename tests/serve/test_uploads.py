@@ -2,18 +2,21 @@
 
 import io
 import json
+import math
 import pickle
 import random
+import re
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from holdfast.errors import InvalidInput
-from holdfast.serve.refusals import BadRequest, Refusal, Unacceptable, UnknownType
+from holdfast.serve.refusals import Refusal
 from holdfast.serve.uploads import INPUT_TYPES, read_input
 from networks import images
 from serving import NPY, SHAPE, npy, resident_bytes, running, small_served
@@ -168,28 +171,60 @@ def test_more_data_than_an_image_has_is_not_unpacked() -> None:
     assert resident_bytes() - before < 60e6
 
 
+@contextmanager
+def refusal(status: int, message: str) -> Iterator[None]:
+    """A refusal with this status and message."""
+    with pytest.raises(Refusal, match=message) as refused:
+        yield
+    assert refused.value.status == status
+
+
 def test_what_is_wrong_is_named() -> None:
-    with pytest.raises(Unacceptable, match="expected an image of 6 x 6 pixels, got 7 x 5"):
+    with refusal(422, "expected an image of 6 x 6 pixels, got 7 x 5"):
         read_input(picture("PNG", np.zeros((5, 7), dtype=np.uint8)), "image/png", SHAPE)
-    with pytest.raises(Unacceptable, match="transparent"):
+    with refusal(422, "transparent"):
         read_input(picture("PNG", np.zeros((6, 6, 4), dtype=np.uint8)), "image/png", SHAPE)
-    with pytest.raises(Unacceptable, match="16"):
+    with refusal(422, "16"):
         read_input(picture("PNG", np.zeros((6, 6), dtype=np.uint16)), "image/png", SHAPE)
     # Colour type 2 has three channels of the depth, and each row of pixels begins with a byte for its filter.
-    with pytest.raises(Unacceptable, match="at most 8 bits per channel, got 16; send"):
+    with refusal(422, "at most 8 bits per channel, got 16; send"):
         read_input(png(6, 6, zlib.compress(bytes(6 * 37)), depth=16, colour=2), "image/png", SHAPE)
     for colour, size, key in ((0, 7, 2), (2, 19, 6)):
         see_through = png(6, 6, zlib.compress(bytes(6 * size)), chunk(b"tRNS", bytes(key)), colour=colour)
-        with pytest.raises(Unacceptable, match=r"got one of mode (L|RGB) with a transparent colour"):
+        with refusal(422, "got one with transparent pixels"):
             read_input(see_through, "image/png", SHAPE)
-    with pytest.raises(Unacceptable, match="send x / 255"):
+    with refusal(422, "send x / 255"):
         read_input(npy(np.zeros(SHAPE, dtype=np.uint8)), NPY, SHAPE)
-    with pytest.raises(Unacceptable, match=r"shape \(1, 6, 6\), got \(6, 6\)"):
+    with refusal(422, r"shape \(1, 6, 6\), got \(6, 6\)"):
         read_input(npy(np.zeros((6, 6), dtype=np.float32)), NPY, SHAPE)
-    with pytest.raises(BadRequest, match="has 144 bytes, got 143"):
+    with refusal(400, "has 144 bytes, got 143"):
         read_input(array_file(GOOD_HEADER, bytes(143)), NPY, SHAPE)
-    with pytest.raises(UnknownType, match="application/json, image/png, image/jpeg, application/x-npy"):
+    with refusal(415, "application/json, image/png, image/jpeg, application/x-npy"):
         read_input(b"x", "text/plain", SHAPE)
+    for kind in ("PNG", "JPEG"):
+        with refusal(400, f"^the body is not a readable {kind} image: it does not start "):
+            read_input(b"x" * 100, f"image/{kind.lower()}", SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        ("[]", 422, "the body: Input should be an object"),
+        ("{}", 422, "input: Field required"),
+        ("{", 400, "the body: Invalid JSON"),
+        ("[" * 100_000, 400, "the body: Invalid JSON"),
+        (json.dumps({"input": [[[0.5] * 6] * 6], "more": 1}), 422, "more: Extra inputs are not permitted"),
+        ('{"input": "x"}', 422, "input: Input should be a valid array"),
+        (json.dumps({"input": [[[0.5] * 6]]}), 422, "input.0: List should have at least 6 items"),
+        (json.dumps({"input": [[[0.5] * 6] * 5 + [[0.5] * 7]]}), 422, "input.0.5: List should have at most 6 items"),
+        (json.dumps({"input": [[[True] * 6] * 6]}), 422, "input.0.0.0: Input should be a valid number"),
+        (json.dumps({"input": [[["1"] * 6] * 6]}), 422, "input.0.0.0: Input should be a valid number"),
+        (json.dumps({"input": [[[math.nan] * 6] * 6]}), 422, "input.0.0.0: Input should be a finite number"),
+    ],
+)
+def test_wrong_json_is_described_by_where_and_what_it_is(content: str, status: int, said: str) -> None:
+    with refusal(status, rf"nested lists of shape \(1, 6, 6\)}}; {re.escape(said)}"):
+        read_input(content.encode(), "application/json", SHAPE)
 
 
 def test_colours_become_what_the_model_has() -> None:

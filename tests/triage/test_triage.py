@@ -486,6 +486,9 @@ def test_the_command_writes_a_rule_and_applies_it(tmp_path: Path, capsys: pytest
     assert holdfast([*asked, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["threshold"] == triage.threshold
     assert holdfast([*asked, "--out", str(out)]) == hf.RunError.exit_code
+    assert f"{out} exists already and is left as it is" in capsys.readouterr().err
+    assert holdfast([*asked, "--out", str(tmp_path / "nowhere" / "triage.json")]) == hf.RunError.exit_code
+    assert "does not exist; create it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["tri.jpg", "tri", "there.png"])

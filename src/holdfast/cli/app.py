@@ -8,13 +8,11 @@ import typer
 from rich.console import Console
 
 from holdfast.cli.certify import certify
-from holdfast.cli.compact import compact
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
-from holdfast.cli.export import export
-from holdfast.cli.import_log import import_command
 from holdfast.cli.report import report
+from holdfast.cli.runs import compact, export, import_command
 from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.triage import triage
@@ -25,7 +23,6 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="holdfast",
-    help="Certified confidence for any classifier: how low can an attacker within radius R push its average score?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
-from rich.console import Console
 
-from holdfast.cli.options import COMPILE, DATA, MEASURED, MODEL, NOISE, PRECISION, SIGMA
-from holdfast.cli.parsing import measures_named, noise_from, seed_number
-from holdfast.measures import DEFAULT_MEASURES
-from holdfast.validation import check_count
+from holdfast.cli import options
+from holdfast.cli.console import say
+from holdfast.measures import DEFAULT_MEASURES, measure_named
 
 if TYPE_CHECKING:
     from holdfast.sequential import Decision
@@ -18,26 +16,26 @@ if TYPE_CHECKING:
 
 
 def decide(
-    model: str = MODEL,
-    data: str = DATA,
-    sigma: float | None = SIGMA,
-    noise: str | None = NOISE,
+    model: str = options.MODEL,
+    data: str = options.DATA,
+    sigma: float | None = options.SIGMA,
+    noise: str | None = options.NOISE,
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
-    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {MEASURED}."),
+    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {options.MEASURED}."),
     n: int = typer.Option(100_000, help="Give up after this many noisy copies of an input."),
-    n0: int = typer.Option(100, help="Other noisy copies per input, to choose the class."),
+    n0: int = options.N0,
     alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),
-    outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
-    batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
+    outputs: str = options.OUTPUTS,
+    batch: int | None = options.BATCH,
     skip: int = typer.Option(1, help="Decide every k-th input."),
     max_: int | None = typer.Option(None, "--max", help="Decide at most this many inputs."),
-    split: str = typer.Option("test", help="Which part of the dataset."),
+    split: str = options.SPLIT,
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
-    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    precision: str = PRECISION,
-    compiled: bool | None = COMPILE,
-    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
+    device: str = options.DEVICE,
+    precision: str = options.PRECISION,
+    compiled: bool | None = options.COMPILE,
+    progress: bool | None = options.PROGRESS,
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
     from holdfast.cli.models import check_images, open_model
@@ -46,17 +44,15 @@ def decide(
     from holdfast.zoo.datasets.labelled import Images, LabelledInputs
     from holdfast.zoo.datasets.open import open_dataset
 
-    added, measures = noise_from(sigma, noise), measures_named([measure])
-    check_count("--skip", skip)
-    if max_ is not None:
-        check_count("--max", max_)
-    known_seed = check_seed(seed_number(seed))
+    added, asked = options.noise_from(sigma, noise), measure_named(measure).name
+    options.check_selection(skip, max_)
+    known_seed = check_seed(options.seed_number(seed))
     inputs = open_dataset(data, split=split).every(skip, max_)
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         open_model(model, inputs).net,
         noise=added,
-        measures=measures,
+        measures=options.further_measures([asked]),
         outputs=outputs,
         inputs="images",
         device=device,
@@ -64,7 +60,6 @@ def decide(
         precision=precision,
         compile=compiled,
     )
-    console = Console(highlight=False)
     began = time.monotonic()
     found: dict[int, Decision] = {}
     try:
@@ -73,7 +68,7 @@ def decide(
             inputs.batch(np.arange(len(inputs))) if isinstance(inputs, LabelledInputs) else Images(inputs),
             at_least=at_least,
             radius=radius,
-            measure=measure,
+            measure=asked,
             alpha=alpha,
             n_max=n,
             n0=n0,
@@ -87,14 +82,13 @@ def decide(
         if found:
             full = n * len(found)
             samples = sum(each.samples for each in found.values())
-            console.print(
-                f"{_said(found, inputs, console)} with {samples:,} noisy copies: {samples / full:.1%} of the {full:,} of full runs, "
-                f"in {time.monotonic() - began:.0f} s; seed {known_seed:#x}",
-                soft_wrap=True,
+            say(
+                f"{_said(found, inputs)} with {samples:,} noisy copies: {samples / full:.1%} of the {full:,} of full runs, "
+                f"in {time.monotonic() - began:.0f} s; seed {known_seed:#x}"
             )
 
 
-def _said(found: "dict[int, Decision]", inputs: "LabelledData", console: Console) -> str:
+def _said(found: "dict[int, Decision]", inputs: "LabelledData") -> str:
     """Print every decision in the inputs' order; returns how many are certified, in words."""
     certified = right = 0
     for position, decision in sorted(found.items()):
@@ -102,6 +96,6 @@ def _said(found: "dict[int, Decision]", inputs: "LabelledData", console: Console
         certified += decision.certified
         right += decision.certified and decision.predicted == label
         verdict = "its label" if decision.predicted == label else f"its label is {label}"
-        console.print(f"input {index}, class {decision.predicted} ({verdict}): {decision.reason}", soft_wrap=True)
+        say(f"input {index}, class {decision.predicted} ({verdict}): {decision.reason}")
     rest = "" if len(found) == len(inputs) else f" ({len(inputs) - len(found)} more were not decided)"
     return f"\n{certified} of {len(found)} certified{rest}, {right} of them for the right class,"

@@ -1,6 +1,5 @@
 """``holdfast demo``: the embedded network and images, from noise to a report, in under a minute."""
 
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.padding import Padding
 
-from holdfast.cli.parsing import seed_number
+from holdfast.cli import options
+from holdfast.cli.console import report_command, say
 
 if TYPE_CHECKING:
     from holdfast.runs.store import Entry
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def demo(
     n: int = typer.Option(10_000, help="Noisy copies per image; 100000 is the paper's setting."),
     n0: int = typer.Option(100, help="Other noisy copies per image, to choose the class."),
-    alpha: float = typer.Option(0.001, help="Total failure probability of one certificate."),
+    alpha: float = options.ALPHA,
     max_: int = typer.Option(100, "--max", help="How many of the 500 embedded images."),
     out: Path | None = typer.Option(None, help="The run's folder; default: runs/demo, or the next free name."),
-    seed: str | None = typer.Option(None, help="For a replay; by default secret, and recorded in run.json."),
-    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
+    seed: str | None = options.SEED,
+    device: str = options.DEVICE,
+    progress: bool | None = options.PROGRESS,
 ) -> None:
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
     from holdfast.certificates.settings import Settings
@@ -52,21 +52,22 @@ def demo(
     checkpoint = load_embedded_model()
     smoothed = SmoothedClassifier(checkpoint.net, EMBEDDED_SIGMA, inputs="images", device=device)
     console = Console(highlight=False)
-    console.print(
+    say(
         f"Certifying {len(chosen)} Fashion-MNIST images with a small network, {smoothed.noise.title}: "
-        f"{n:,} noisy copies each, alpha = {alpha:g} ...",
-        soft_wrap=True,
+        f"{n:,} noisy copies each, alpha = {alpha:g} ..."
     )
     notes = {"model": "fashion-mnist", "weights": dict(checkpoint.notes)}
-    run = execute_or_say(smoothed, Plan(chosen, settings, target, seed_number(seed), notes), progress)
-    console.print()
+    plan = Plan(chosen, settings, target, options.seed_number(seed), notes)
+    again = "the same command" if out is not None else f"the same command with --out {target}"
+    run = execute_or_say(smoothed, plan, progress, resume=again)
+    say("")
     print_report([run], Question(radii=(0.0, 0.125, 0.25, 0.375, 0.5, 0.75)), console)
 
     names = dict(enumerate(data.label_names))
     examples = _three(run.entries)
-    console.print("Three certificates in plain words", style="bold")
+    say("Three certificates in plain words", style="bold")
     for title, entry in examples.items():
-        console.print(f"  {title} (image {entry.index}, label {names[entry.label]}):")
+        say(f"  {title} (image {entry.index}, label {names[entry.label]}):")
         console.print(Padding(entry.certificate.describe(names[entry.certificate.predicted]), (0, 0, 0, 4)))
     console.print(
         f"  (Each promise is that certificate's own; these three were picked out of {len(run)} for being extreme.)",
@@ -80,29 +81,19 @@ def demo(
     written = write_figures([tabulated], question, folder)
     written.append(save_figure(examples_figure(list(examples.values()), images, names), folder / "examples.png"))
     page = write_page([tabulated], question, axis, folder / PAGE, pictures={0: thumbnails(run, chosen)})
-    console.print("\nFigures", style="bold")
+    say("\nFigures", style="bold")
     for path in written:
-        console.print(f"  {path}", soft_wrap=True)
-    console.print("\nThe report, for a browser", style="bold")
-    console.print(f"  {page}", soft_wrap=True)
-    console.print("\nWhere to look next", style="bold")
-    console.print(
-        f"  holdfast report {shlex.quote(str(target))} --threshold 0.8 --radii 0,0.1,0.2   "
-        "(any threshold or radius; nothing is sampled again)",
-        soft_wrap=True,
+        say(f"  {path}")
+    say("\nThe report, for a browser", style="bold")
+    say(f"  {page}")
+    say("\nWhere to look next", style="bold")
+    say(
+        f"  {report_command(target)} --threshold 0.8 --radii 0,0.1,0.2   (any threshold or radius; nothing is sampled again)"
     )
-    console.print(
-        "  holdfast demo --n 100000                                   (as many copies as the paper takes)",
-        soft_wrap=True,
-    )
-    console.print(
-        "  holdfast certify --help                                    (your own network and data)", soft_wrap=True
-    )
-    console.print(
-        "  README.md, docs/                                           (Python in ten lines; the mathematics)",
-        soft_wrap=True,
-    )
-    console.print(f"\nDone in {time.monotonic() - began:.0f} s.")
+    say("  holdfast demo --n 100000                                   (as many copies as the paper takes)")
+    say("  holdfast certify --help                                    (your own network and data)")
+    say("  README.md, docs/                                           (Python in ten lines; the mathematics)")
+    say(f"\nDone in {time.monotonic() - began:.0f} s.")
 
 
 def _three(entries: "Sequence[Entry]") -> "dict[str, Entry]":

@@ -1,8 +1,10 @@
-"""From what a user types after ``--model`` to a network, and a look at the data before it is used."""
+"""From what a user types after ``--model`` and ``--data`` to a network and inputs, looked at before they are used."""
 
 from pathlib import Path
 
+from holdfast.cli.console import note
 from holdfast.errors import CheckpointError
+from holdfast.noise import Noise, as_noise
 from holdfast.progress import progress_bar
 from holdfast.train.loop import architecture_for
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
@@ -27,3 +29,10 @@ def check_images(data: LabelledData, progress: bool | None) -> None:
     """Refuse a dataset with an unreadable image before hours are spent on those before it."""
     with progress_bar("reading", len(data), unit="images", show=progress) as on_images:
         data.check(on_images)
+
+
+def compare_noise(model: str, checkpoint: Checkpoint, noise: Noise, *, use: str) -> None:
+    """Point out that a network was trained with other noise than is added now."""
+    trained = checkpoint.notes.get("sigma")
+    if trained is not None and as_noise(None, float(trained)) != noise:
+        note(f"{model} was trained with sigma = {trained}, and is {use} here with {noise.title}")

@@ -1,11 +1,19 @@
-"""Options that several commands take, said once."""
+"""Options that several commands take, and from what people type to values."""
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import typer
 
-from holdfast.measures import DEFAULT_MEASURES
+from holdfast.errors import InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES, Measure, measure_named
+from holdfast.noise import Noise, as_noise, noise_named
+from holdfast.validation import check_count
 
+_MEASURES = ", ".join(measure.name for measure in DEFAULT_MEASURES)
+CLAIMED = ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES)))
+MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
 MODEL: Any = typer.Option(
     ...,
     help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
@@ -16,18 +24,90 @@ DATA: Any = typer.Option(
     help="An .npz archive, a folder of IDX files or of CIFAR-10, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
     "'imagenet' (in $IMAGENET_DIR).",
 )
+SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
+SIGMA: Any = typer.Option(
+    None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
+)
+NOISE: Any = typer.Option(
+    None,
+    help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5 (on [-0.5, 0.5]; certifies against l1).",
+)
+N0: Any = typer.Option(100, help="Other noisy copies per input, to choose the class.")
+ALPHA: Any = typer.Option(0.001, help="Total failure probability of one certificate.")
+OUTPUTS: Any = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'.")
+BATCH: Any = typer.Option(None, help="Noisy copies per forward pass.")
+SEED: Any = typer.Option(None, help="For a replay; by default secret, and recorded in run.json.")
+DEVICE: Any = typer.Option("auto", help="'auto', 'cpu' or 'cuda'.")
 PRECISION: Any = typer.Option(
     "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
 )
 COMPILE: Any = typer.Option(
     None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
 )
-SIGMA: Any = typer.Option(
-    None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
-)
-CLAIMED = ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES)))
-MEASURED = f"{', '.join(measure.name for measure in DEFAULT_MEASURES)}, or mass-3-5 for the mass of classes 3 and 5"
-NOISE: Any = typer.Option(
-    None,
-    help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5 (on [-0.5, 0.5]; certifies against l1).",
-)
+PROGRESS: Any = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal.")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """``"label,score"`` as words."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
+    """``"0,0.25,0.5"`` as numbers."""
+    if text is None:
+        return None
+    try:
+        values = tuple(map(float, words(text)))
+    except ValueError as error:
+        raise InvalidArgument(
+            f"{option} takes numbers separated by commas, such as 0,0.25,0.5, got {text!r}"
+        ) from error
+    if not values or any(map(math.isnan, values)):
+        raise InvalidArgument(f"{option} takes at least one number, and none that is nan, got {text!r}")
+    return values
+
+
+def choice(value: str, option: str, known: tuple[str, ...]) -> str:
+    """One of the known words."""
+    if value not in known:
+        raise InvalidArgument(f"{option} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def seed_number(text: str | None) -> int | None:
+    """A seed as decimal or as 0x... hexadecimal, the way run.json records it."""
+    try:
+        return None if text is None else int(text, 0)
+    except ValueError as error:
+        raise InvalidArgument(f"--seed takes a whole number, decimal or 0x hexadecimal, got {text!r}") from error
+
+
+def noise_from(sigma: float | None, noise: str | None) -> Noise:
+    """The noise that ``--sigma`` or ``--noise`` names; one of them must."""
+    if (sigma is None) == (noise is None):
+        raise InvalidArgument(
+            "expected the noise: either --sigma 0.25, for Gaussian noise, or --noise with another kind, such as uniform:0.5; "
+            + ("got neither" if noise is None else "got both")
+        )
+    return as_noise(None, sigma) if noise is None else noise_named(noise)
+
+
+def claims_named(text: str) -> tuple[str, ...]:
+    """The claims of ``--claims`` by their own names: that of mass-5-3 is mass-3-5."""
+    try:
+        return tuple(word if word == "label" else measure_named(word).name for word in words(text))
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--claims takes 'label' and measures: {error}") from error
+
+
+def further_measures(names: Iterable[str]) -> tuple[Measure, ...]:
+    """The measures of these names that are not counted anyway."""
+    found = (measure_named(name) for name in dict.fromkeys(names) if name != "label")
+    return tuple(measure for measure in found if measure not in DEFAULT_MEASURES)
+
+
+def check_selection(skip: int, max_: int | None) -> None:
+    """Refuse an empty selection of inputs."""
+    check_count("--skip", skip)
+    if max_ is not None:
+        check_count("--max", max_)

@@ -6,7 +6,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from holdfast.cli.parsing import choice, numbers, words
+from holdfast.cli import options
+from holdfast.cli.console import check_new_file, say, write_new_file
 
 FORMATS = ("text", "json", "html")
 PAGE = "report.html"
@@ -38,7 +39,6 @@ def report(
 ) -> None:
     """Certified accuracy by radius and threshold, and every input; needs neither the model nor torch."""
     from holdfast.bounds.named import method_named
-    from holdfast.errors import RunError
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
     from holdfast.report.axis import radius_axis
@@ -47,24 +47,23 @@ def report(
     from holdfast.report.pictures import pictures_of
     from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
-    from holdfast.runs.folder import RunFolder
     from holdfast.runs.run import Run
     from holdfast.validation import check_radii
 
-    choice(format_, "--format", FORMATS)
-    asked = numbers(radii, "--radii")
+    options.choice(format_, "--format", FORMATS)
+    asked = options.numbers(radii, "--radii")
     if asked is not None:
         check_radii(asked)
-    chosen = None if methods is None else words(methods)
+    chosen = None if methods is None else options.words(methods)
     for method in chosen or ():
         method_named(method)
-    question = Question(asked, numbers(threshold, "--threshold"), chosen)
+    question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
     folder = figures or _folder(runs)
     page = out or folder / PAGE
     if format_ != "json":
         check_replaceable(page)
-    elif out is not None and (out.exists() or not out.absolute().parent.is_dir()):
-        raise RunError(f"--out {out} must be a new file in a folder that exists")
+    elif out is not None:
+        check_new_file(out)
     opened = [Run.open(path) for path in runs]
     check_runs(opened)
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
@@ -75,17 +74,16 @@ def report(
             if out is None:
                 typer.echo(text, nl=False)
             else:
-                RunFolder(out.absolute().parent).write(out.name, lambda path: path.write_text(text, encoding="utf-8"))
+                write_new_file(out, lambda path: path.write_text(text, encoding="utf-8"))
             return
         axis = radius_axis(opened, question)
         tabulated = [TabulatedRun(run, axis, on_inputs=on_inputs) for run in opened]
-        console = Console(highlight=False)
         if format_ == "text":
-            print_report(tabulated, question, console)
+            print_report(tabulated, question, Console(highlight=False))
             for path in write_figures(tabulated, question, folder):
-                console.print(f"figure: {path}", soft_wrap=True)
+                say(f"figure: {path}")
         write_page(tabulated, question, axis, page, pictures=pictures)
-    console.print(f"report: {page} (open it in a browser)", soft_wrap=True)
+    say(f"report: {page} (open it in a browser)")
 
 
 def _folder(runs: list[Path]) -> Path:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
-from holdfast.cli.options import COMPILE, NOISE, PRECISION
-from holdfast.cli.parsing import measures_named, noise_from, words
-from holdfast.noise import as_noise
+from holdfast.cli import options
+from holdfast.cli.console import say
+from holdfast.errors import InvalidArgument, how_to_install
 
 if TYPE_CHECKING:
     from holdfast.triage import Triage
@@ -27,14 +26,14 @@ def serve(
     sigma: float | None = typer.Option(
         None, help="Standard deviation of Gaussian noise; default: what the network was trained with."
     ),
-    noise: str | None = NOISE,
+    noise: str | None = options.NOISE,
     measures: str = typer.Option(
         "", help="Measures to count beside the usual ones, such as mass-3-5 for the mass of classes 3 and 5."
     ),
     data: str | None = typer.Option(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
     ),
-    split: str = typer.Option("test", help="Which part of the dataset."),
+    split: str = options.SPLIT,
     triage: Path | None = typer.Option(
         None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
     ),
@@ -49,20 +48,18 @@ def serve(
     max_seconds: float = typer.Option(300.0, help="Time for one request."),
     max_upload: int | None = typer.Option(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
     replays: bool = typer.Option(True, "--replays/--no-replays", help="Whether callers may give a seed."),
-    outputs: str = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'."),
-    batch: int | None = typer.Option(None, help="Noisy copies per forward pass."),
-    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    precision: str = PRECISION,
-    compiled: bool | None = COMPILE,
+    outputs: str = options.OUTPUTS,
+    batch: int | None = options.BATCH,
+    device: str = options.DEVICE,
+    precision: str = options.PRECISION,
+    compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    from holdfast.errors import InvalidArgument, how_to_install
-
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
 
-    from holdfast.cli.models import open_model
+    from holdfast.cli.models import compare_noise, open_model
     from holdfast.serve.limits import Limits, upload_for
     from holdfast.serve.server import check_address
     from holdfast.serve.server import serve as run
@@ -80,20 +77,19 @@ def serve(
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
     checkpoint = open_model(model, inputs)
-    trained = checkpoint.notes.get("sigma")
     if sigma is None and noise is None:
-        if trained is None:
+        if "sigma" not in checkpoint.notes:
             raise InvalidArgument(
                 f"{model} does not say with which noise it was trained: give --sigma, such as --sigma 0.25, or --noise"
             )
-        sigma = float(trained)
-    added = noise_from(sigma, noise)
+        sigma = float(checkpoint.notes["sigma"])
+    added = options.noise_from(sigma, noise)
     architecture = checkpoint.architecture
     shape = inputs.shape if inputs is not None else (architecture.channels, architecture.size, architecture.size)
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
-        measures=measures_named(words(measures)),
+        measures=options.further_measures(options.words(measures)),
         outputs=outputs,
         inputs="images",
         device=device,
@@ -103,12 +99,7 @@ def serve(
     )
     rule = None if triage is None else _read_triage(triage)
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
-    if trained is not None and as_noise(None, float(trained)) != added:
-        Console(stderr=True, highlight=False).print(
-            f"note: {model} was trained with sigma = {trained}, and is served here with {added.title}",
-            style="yellow",
-        )
-    console = Console(highlight=False)
+    compare_noise(model, checkpoint, added, use="served")
     run(
         Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
@@ -116,13 +107,12 @@ def serve(
         port=port,
         key=api_key,
         browser=open_,
-        say=lambda text: console.print(text, soft_wrap=True),
+        say=say,
     )
 
 
 def _read_triage(path: Path) -> "Triage":
     """What ``holdfast triage --out`` wrote."""
-    from holdfast.errors import InvalidArgument
     from holdfast.triage import Triage
 
     try:

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from holdfast.cli.parsing import choice
+from holdfast.cli import options
+from holdfast.cli.console import say
 
 
 def train(
@@ -36,8 +36,8 @@ def train(
         False, "--compile/--no-compile", help="Compile the network first: a minute that pays off on a GPU."
     ),
     seed: int = typer.Option(0, help="Of the initial weights, the order and the noise."),
-    device: str = typer.Option("auto", help="'auto', 'cpu' or 'cuda'."),
-    progress: bool | None = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal."),
+    device: str = options.DEVICE,
+    progress: bool | None = options.PROGRESS,
 ) -> None:
     """Train a network with Gaussian noise added to its images, before its normalisation."""
     import torch
@@ -54,7 +54,7 @@ def train(
     from holdfast.zoo.checkpoint import check_target, save_checkpoint
     from holdfast.zoo.datasets.open import open_dataset
 
-    choice(arch, "--arch", architecture_names())
+    options.choice(arch, "--arch", architecture_names())
     if out.suffix != ".safetensors":
         raise InvalidArgument(f"--out must end in .safetensors, got {out}")
     check_target(out)
@@ -75,12 +75,11 @@ def train(
     where = resolve_device(device)
     inputs = open_dataset(data, split=split)
     architecture = architecture_for(arch, inputs)
-    console = Console(highlight=False)
     epochs_seen: list[Epoch] = []
 
     def on_epoch(epoch: Epoch) -> None:
         epochs_seen.append(epoch)
-        console.print(
+        say(
             f"epoch {epoch.number:3d} of {epochs}: loss {epoch.loss:.4f}, accuracy on noisy copies {epoch.accuracy:.4f}"
         )
 
@@ -101,7 +100,5 @@ def train(
         "holdfast": installed_version(),
     }
     save_checkpoint(out, net, architecture, notes)
-    console.print(
-        f"weights in {out}; next: holdfast certify --model {shlex.quote(str(out))} --data ... --sigma {sigma:g} --out runs/...",
-        soft_wrap=True,
-    )
+    next_ = f"holdfast certify --model {shlex.quote(str(out))} --data ... --sigma {sigma:g} --out runs/..."
+    say(f"weights in {out}; next: {next_}")

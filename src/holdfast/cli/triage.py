@@ -9,7 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.parsing import choice, numbers
+from holdfast.cli import options
+from holdfast.cli.console import check_new_file, note, say, write_new_file
 
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
@@ -39,26 +40,25 @@ def triage(
 ) -> None:
     """Choose a confidence threshold with a guarantee on the error among accepted inputs, whatever the adversary does.
 
-    Needs neither the model nor torch. The guarantee and its proof are in docs/triage.md.
+    Needs neither the model nor torch. The guarantee and its proof are in docs/triage.md. That no threshold is certified is an
+    answer too, with exit code 0: everything goes to a human, and 'threshold' is null in the JSON.
     """
-    from holdfast.errors import RunError
     from holdfast.report.figures import check_new_figure, save_figure
     from holdfast.runs.calibration_checks import was_cut
-    from holdfast.runs.folder import RunFolder
     from holdfast.runs.run import Run
     from holdfast.triage import choose_threshold
 
-    choice(format_, "--format", ("text", "json"))
-    tried = numbers(thresholds, "--thresholds")
-    if out is not None and (out.exists() or not out.absolute().parent.is_dir()):
-        raise RunError(f"{out} must be a new file in a folder that exists")
+    options.choice(format_, "--format", ("text", "json"))
+    tried = options.numbers(thresholds, "--thresholds")
+    if out is not None:
+        check_new_file(out)
     if figure is not None:
         check_new_figure(figure, "--figure")
     opened = Run.open(run)
     labelled = opened.labelled()
     applied = None if apply is None else _of_one_network(Run.open(apply), opened).labelled()
     if was_cut(opened.config):
-        _note(
+        note(
             f"{run} was certified with --max: its inputs are the first of the dataset, in a folder of images those of the first "
             f"classes. The guarantee needs a random sample of all; --skip takes every k-th"
         )
@@ -77,17 +77,16 @@ def triage(
         document["applied"] = {"run": str(apply), **_decisions(found, applied)}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     if out is not None:
-        RunFolder(out.absolute().parent).write(out.name, lambda path: path.write_text(text, encoding="utf-8"))
-    console = Console(highlight=False)
+        write_new_file(out, lambda path: path.write_text(text, encoding="utf-8"))
     if format_ == "json":
         typer.echo(text, nl=False)
     else:
-        _print(found, document.get("applied"), console)
+        _print(found, document.get("applied"), Console(highlight=False))
     if figure is not None:
         save_figure(found.figure(), figure, option="--figure")
     if format_ == "text":
-        for path in (each for each in (out, figure) if each is not None):
-            console.print(f"written: {path}", soft_wrap=True)
+        for path in filter(None, (out, figure)):
+            say(f"written: {path}")
 
 
 def _of_one_network(applied: "Run", calibrated: "Run") -> "Run":
@@ -95,7 +94,7 @@ def _of_one_network(applied: "Run", calibrated: "Run") -> "Run":
 
     prints = (applied.fingerprint, calibrated.fingerprint)
     if None in prints:
-        _note(
+        note(
             f"whether {applied.path} and {calibrated.path} are of one network cannot be told: no fingerprint is recorded"
         )
     elif prints[0] != prints[1]:
@@ -103,10 +102,6 @@ def _of_one_network(applied: "Run", calibrated: "Run") -> "Run":
             f"{applied.path} was made with other weights than {calibrated.path}; a threshold is for one network"
         )
     return applied
-
-
-def _note(text: str) -> None:
-    Console(stderr=True, highlight=False).print(f"note: {text}", style="yellow", soft_wrap=True)
 
 
 def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
@@ -140,10 +135,9 @@ def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) ->
         f"(without: {scores.brier:.3f}), its calibration error at most {ceil_decimals(scores.ece_upper, 3)} (without: {scores.ece:.3f})."
     )
     if applied is not None:
-        console.print(
+        say(
             f"On {applied['run']}, as it is: {applied['accepted']} of {applied['inputs']} accepted, {applied['wrong']} of them "
-            f"wrong; {applied['handed_over']} handed over.",
-            soft_wrap=True,
+            f"wrong; {applied['handed_over']} handed over."
         )
 
 

@@ -3,14 +3,15 @@
 import logging
 import math
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalSampler
-from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
-from holdfast.serve.refusals import Full, OutOfTime
+from holdfast.sampling.scheduler import Done, JobSizer, Scheduler
+from holdfast.serve.metrics import Load
+from holdfast.serve.refusals import Refusal
 from holdfast.serve.requests import AnyServed
 
 _JOB_S = 0.25
@@ -25,33 +26,27 @@ class BatchScheduler:
     """Requests take turns: a job is a quarter of a second's copies, divided among those whose turn it is.
 
     What one request does cannot disturb another: a copy's counts depend on its span alone, and a request whose input the
-    model cannot answer fails by itself. One that was stopped is left out of the next job.
+    model cannot answer fails by itself. One that was stopped is left out of the next job. All but the thread's own work is called from one thread, the server's.
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
-        self.capacity = queue
-        self._arrived: deque[AnyServed] = deque()
+        self.load = Load(capacity=queue)
+        self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
         self._open: set[AnyServed] = set()
-        self._changed = threading.Condition()
         self._closing = False
         self._sampler = sampler
-        self._executor = _Metered(sampler)
         self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
-        self.taken = 0
-        """Callers that wait or are being answered."""
 
     def start(self) -> None:
         """Begin to work."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop every request, and the thread after its present batch."""
-        with self._changed:
-            self._closing = True
-            left = [*self._arrived, *self._open]
-            self._changed.notify_all()
-        for request in left:
-            request.stop(OutOfTime("the service is closing"))
+        """Stop every request, and the thread after its present job."""
+        self._closing = True
+        self._arrived.put(None)
+        for request in list(self._open):
+            request.stop(Refusal(503, "the service is closing"))
         if self._thread.is_alive():
             self._thread.join()
         self._sampler.workers.pool.shutdown()
@@ -59,61 +54,39 @@ class BatchScheduler:
     @property
     def alive(self) -> bool:
         """Whether the thread runs and its last jobs did not all fail."""
-        return self._thread.is_alive() and not self._closing and self._executor.failures < _BROKEN
-
-    @property
-    def copies(self) -> int:
-        """Noisy copies run so far."""
-        return self._executor.copies
-
-    @property
-    def rounds(self) -> int:
-        """Jobs so far."""
-        return self._executor.jobs
-
-    @property
-    def shared(self) -> int:
-        """Jobs that served several requests."""
-        return self._executor.shared
-
-    @property
-    def speed(self) -> float:
-        """Copies a second, of late."""
-        return self._executor.speed
+        return self._thread.is_alive() and not self._closing and self.load.failures < _BROKEN
 
     @contextmanager
     def admission(self) -> Iterator[None]:
         """A place in the queue, for as long as a caller is being answered; refused at once if there is none."""
-        with self._changed:
-            if self.taken >= self.capacity:
-                raise Full(
-                    f"{self.taken} requests are waiting, which is as many as are taken; try again later",
-                    self._patience(),
-                )
-            self.taken += 1
+        if self.load.taken >= self.load.capacity:
+            raise Refusal(
+                429,
+                f"{self.load.taken} requests are waiting, which is as many as are taken; try again later",
+                {"Retry-After": str(self._patience())},
+            )
+        self.load.taken += 1
         try:
             yield
         finally:
-            with self._changed:
-                self.taken -= 1
+            self.load.taken -= 1
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""
-        with self._changed:
-            if self._closing:
-                raise OutOfTime("the service is closing")
-            if not self._thread.is_alive():
-                raise OutOfTime("the device does not work")
-            self._arrived.append(request)
-            self._changed.notify_all()
+        if self._closing:
+            raise Refusal(503, "the service is closing")
+        if not self._thread.is_alive():
+            raise Refusal(503, "the device does not work")
+        self._open.add(request)
+        self._arrived.put(request)
 
     def _patience(self) -> int:
         """Seconds until a place should be free, from how fast requests were answered so far."""
-        if not self.speed:
+        if not self.load.speed:
             return 1
-        waiting = [*self._arrived, *self._open]
-        copies = sum(request.n - request.drawn for request in waiting)
-        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.speed / max(1, len(waiting)))))
+        waiting = list(self._open)
+        copies = sum(request.n - (0 if request.evidence is None else request.evidence.n) for request in waiting)
+        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
 
     def _work(self) -> None:
         sizer = JobSizer(
@@ -122,58 +95,37 @@ class BatchScheduler:
             least=_LEAST_JOB,
             together=self._sampler.together,
             sharing=_SHARING,
-            most_open=self.capacity,
+            most_open=self.load.capacity,
         )
-        scheduler = Scheduler(self._executor, sizer, in_order=False, isolate=True)
+        scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
-            with self._changed:
-                self._open.discard(request)
+            self._open.discard(request)
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._arrived or self._open or self._closing)
-                if self._closing:
-                    return
-                request = self._arrived.popleft() if self._arrived else None
-                if request is not None:
-                    self._open.add(request)
+            try:
+                request = self._arrived.get(block=not self._open)
+            except Empty:
+                yield None
+                continue
+            if request is None:
+                return
             yield request
 
-
-class _Metered(Executor):
-    """Counts the jobs of another executor."""
-
-    def __init__(self, inner: Executor) -> None:
-        self._inner = inner
-        self.copies = self.jobs = self.shared = self.failures = 0
-        self.speed = 0.0
-
-    @property
-    def has_room(self) -> bool:
-        """As the other says."""
-        return self._inner.has_room
-
-    def submit(self, job: Job) -> None:
-        """To the other."""
-        self._inner.submit(job)
-
-    def wait(self) -> list[Done]:
-        """What the other did, counted."""
-        found = self._inner.wait()
-        for done in found:
-            if isinstance(done.counts, Exception):
-                if not isinstance(done.counts, ModelError):
-                    self.failures += 1
-                    _log.error("a job failed", exc_info=done.counts)
-                continue
-            self.failures = 0
-            self.copies += done.job.copies
-            self.jobs += 1
-            self.shared += len(done.job.requests) > 1
-            speed = done.job.copies / max(done.seconds, 1e-4)
-            # A job that was over at once says little about speed: starting it is most of what it took.
-            if done.seconds > _JOB_S / 10 or speed > self.speed:
-                self.speed = speed if not self.speed else 0.7 * self.speed + 0.3 * speed
-        return found
+    def _measure(self, done: Done) -> None:
+        """Count a job; one that the model refused says nothing about the device."""
+        load = self.load
+        if isinstance(done.counts, Exception):
+            if not isinstance(done.counts, ModelError):
+                load.failures += 1
+                _log.error("a job failed", exc_info=done.counts)
+            return
+        load.failures = 0
+        load.copies += done.job.copies
+        load.rounds += 1
+        load.shared_rounds += len(done.job.requests) > 1
+        speed = done.job.copies / max(done.seconds, 1e-4)
+        # A job that was over at once says little about speed: starting it is most of what it took.
+        if done.seconds > _JOB_S / 10 or speed > load.speed:
+            load.speed = speed if not load.speed else 0.7 * load.speed + 0.3 * speed

@@ -1,7 +1,7 @@
 """Numbers for Prometheus, in its text format."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,43 +13,35 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _BUCKETS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-class SchedulerNumbers(Protocol):
-    """What is read from the scheduler of the noisy copies."""
+@dataclass
+class Load:
+    """What the scheduler has done so far, and has to do now.
 
-    @property
-    def copies(self) -> int:
-        """Noisy copies run."""
+    Attributes:
+        capacity: requests that are taken at once.
+        taken: requests that wait or are being answered.
+        copies: noisy copies run.
+        rounds: jobs run.
+        shared_rounds: jobs that served several requests.
+        speed: recent copies per second.
+        failures: jobs that failed since the last one that did not.
+    """
 
-    @property
-    def rounds(self) -> int:
-        """Passes over the device."""
-
-    @property
-    def shared(self) -> int:
-        """Passes that served several requests."""
-
-    @property
-    def speed(self) -> float:
-        """Recent copies per second."""
-
-    @property
-    def taken(self) -> int:
-        """Requests that wait or are being answered."""
-
-    @property
-    def capacity(self) -> int:
-        """Requests that are taken at once."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether the device works."""
+    capacity: int
+    taken: int = 0
+    copies: int = 0
+    rounds: int = 0
+    shared_rounds: int = 0
+    speed: float = 0.0
+    failures: int = 0
 
 
 class Metrics:
-    """Counts responses and times answers; reads the scheduler's numbers when it is asked."""
+    """Counts responses and times answers; reads the scheduler's load when it is asked."""
 
-    def __init__(self, scheduler: SchedulerNumbers) -> None:
-        self._scheduler = scheduler
+    def __init__(self, load: Load, ready: Callable[[], bool]) -> None:
+        self._load = load
+        self._ready = ready
         self._registry = CollectorRegistry()
         self._responses = Counter(
             "holdfast_responses", "Responses by route and status.", ("route", "status"), registry=self._registry
@@ -81,11 +73,11 @@ class Metrics:
             # prometheus_client adds the time a series began as a second series; its own switch is process-wide.
             family.samples = [each for each in family.samples if not each.name.endswith("_created")]
             yield family
-        now = self._scheduler
+        now = self._load
         yield CounterMetricFamily("holdfast_copies", "Noisy copies run.", now.copies)
         yield CounterMetricFamily("holdfast_rounds", "Passes over the device.", now.rounds)
-        yield CounterMetricFamily("holdfast_shared_rounds", "Passes that served several requests.", now.shared)
+        yield CounterMetricFamily("holdfast_shared_rounds", "Passes that served several requests.", now.shared_rounds)
         yield GaugeMetricFamily("holdfast_copies_per_second", "Recent speed.", round(now.speed, 1))
         yield GaugeMetricFamily("holdfast_requests_open", "Requests that wait or are being answered.", now.taken)
         yield GaugeMetricFamily("holdfast_requests_capacity", "Requests that are taken at once.", now.capacity)
-        yield GaugeMetricFamily("holdfast_ready", "Whether the device works.", now.alive)
+        yield GaugeMetricFamily("holdfast_ready", "Whether the device works.", self._ready())

@@ -10,21 +10,8 @@ from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import check_seed
 from holdfast.serve.limits import MOST_MEASURES, Limits
-from holdfast.serve.refusals import Forbidden
+from holdfast.serve.refusals import Refusal
 
-_LONGEST_NAME = 4_000
-Seed = Annotated[
-    str | None,
-    Field(
-        pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
-        description="For a replay. By default secret: fresh from the operating system, and recorded on the certificate. "
-        "A certificate whose caller chose the seed convinces nobody but that caller.",
-    ),
-]
-Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
-Alpha = Annotated[float, Field(ge=1e-12, le=0.5, description="Total failure probability of the answer.")]
-N0 = Annotated[int, Field(ge=1, le=100_000, description="Other noisy copies, to choose the class.")]
-Index = Annotated[int, Field(ge=0, lt=2**31, description="Keys the noise together with the seed.")]
 _MOST = 2**40
 _USUAL = 100_000
 _BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
@@ -35,44 +22,50 @@ class _Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    alpha: Alpha = 1e-3
-    n0: N0 = 100
-    seed: Seed = None
-    index: Index = 0
+    alpha: float = Field(1e-3, ge=1e-12, le=0.5, description="Total failure probability of the answer.")
+    n0: int = Field(100, ge=1, le=100_000, description="Other noisy copies, to choose the class.")
+    seed: str | None = Field(
+        None,
+        pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
+        description="For a replay. By default secret: fresh from the operating system, and recorded on the certificate. "
+        "A certificate whose caller chose the seed convinces nobody but that caller.",
+    )
+    index: int = Field(0, ge=0, lt=2**31, description="Keys the noise together with the seed.")
 
     def known_seed(self, limits: Limits) -> int:
         """The caller's, if that is allowed, or a secret one."""
-        if self.seed is not None and not limits.replays:
-            raise Forbidden("this service draws all seeds itself (it was started with --no-replays); leave seed out")
         if self.seed is None:
             return check_seed(None)
+        if not limits.replays:
+            raise Refusal(403, "this service draws all seeds itself (its operator allows no replays); leave seed out")
         return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
+
+    @property
+    def seeded_by(self) -> str:
+        """Who chose the seed: a caller who did could have tried many."""
+        return "service" if self.seed is None else "caller"
 
 
 class CertifyQuestion(_Question):
     """A certificate: bounds for every radius at once."""
 
-    n: Annotated[int | None, Field(ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")] = None
-    claims: Annotated[
-        list[Name] | None,
-        Field(
-            min_length=1,
-            max_length=MOST_MEASURES + 1,
-            description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
-        ),
-    ] = None
-    sides: Annotated[Literal["lower", "both"], Field(description="'both' adds upper bounds.")] = "lower"
+    n: int | None = Field(None, ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")
+    claims: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=MOST_MEASURES + 1,
+        description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
+    )
+    sides: Literal["lower", "both"] = Field("lower", description="'both' adds upper bounds.")
 
 
 class DecideQuestion(_Question):
     """One question, answered with as few copies as it takes."""
 
-    at_least: Annotated[float, Field(allow_inf_nan=False, description="The confidence asked for.")]
-    radius: Annotated[float, Field(ge=0, le=1e6, description="The radius within which it must hold.")]
-    measure: Annotated[
-        Name | None, Field(description="Which of the measures that are counted; by default the first.")
-    ] = None
-    n_max: Annotated[int | None, Field(ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")] = None
+    at_least: float = Field(allow_inf_nan=False, description="The confidence asked for.")
+    radius: float = Field(ge=0, le=1e6, description="The radius within which it must hold.")
+    measure: str | None = Field(None, description="Which of the measures that are counted; by default the first.")
+    n_max: int | None = Field(None, ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")
 
 
 def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:

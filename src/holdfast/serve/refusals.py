@@ -2,10 +2,36 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import Response
 
 from holdfast.errors import HoldfastError
+
+_MEANINGS = {
+    400: "The body is not what its type says it is.",
+    401: "No key, or another one.",
+    403: "Asked by a page of another site, or switched off by the operator.",
+    404: "There is nothing of that name.",
+    408: "The body did not arrive in time.",
+    409: "The request was stopped.",
+    413: "More bytes than are taken.",
+    415: "A type that is not read here.",
+    422: "Well formed, but not a question or an input for this model.",
+    429: "The queue is full; Retry-After says when to try again.",
+    503: "Not finished within the time a request may take.",
+}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "10"}}
+_PROBLEM = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+
+
+class Refusal(HoldfastError):
+    """A request that is not answered, and the HTTP status for it; nothing else is disturbed by it."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = _HEADERS.get(status, {}) if headers is None else headers
 
 
 def error_response(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -14,95 +40,9 @@ def error_response(status: int, reason: str, headers: Mapping[str, str] | None =
     return Response(json.dumps({"error": reason}), status, headers, "application/json")
 
 
-class Refusal(HoldfastError):
-    """A request that is not answered; nothing else is disturbed by it."""
-
-    status = 400
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What goes with the status."""
-        return {}
-
-
-class BadRequest(Refusal):
-    """The body is not what its type says it is."""
-
-
-class Unauthorized(Refusal):
-    """No key, or another one."""
-
-    status = 401
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """How to do it right."""
-        return {"WWW-Authenticate": "Bearer"}
-
-
-class Forbidden(Refusal):
-    """A request that a browser sent for another site's page, or that the operator disabled."""
-
-    status = 403
-
-
-class Unknown(Refusal):
-    """There is nothing of that name."""
-
-    status = 404
-
-
-class TooSlow(Refusal):
-    """The body did not arrive in time."""
-
-    status = 408
-
-
-class TooLarge(Refusal):
-    """More bytes than are taken."""
-
-    status = 413
-
-
-class UnknownType(Refusal):
-    """A body of a type that is not read here."""
-
-    status = 415
-
-
-class Unacceptable(Refusal):
-    """The body is well formed, and is not an input of this model."""
-
-    status = 422
-
-
-class Stopped(Refusal):
-    """The request was stopped before it was answered: by DELETE, or because its caller went away."""
-
-    status = 409
-
-
-class Full(Refusal):
-    """The queue is full."""
-
-    status = 429
-
-    def __init__(self, reason: str, retry_after: int) -> None:
-        super().__init__(reason)
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """When it may be worth trying again."""
-        return {"Retry-After": str(self.retry_after)}
-
-
-class OutOfTime(Refusal):
-    """Not finished within the time a request may take, or the service is closing."""
-
-    status = 503
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """It may be quieter later."""
-        return {"Retry-After": "10"}
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These refusals in the OpenAPI document, all of one form."""
+    return {
+        status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _PROBLEM}}}
+        for status in statuses
+    }

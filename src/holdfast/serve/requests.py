@@ -1,9 +1,10 @@
 """Requests of callers: a request that can be watched and stopped while it is sampled."""
 
+import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar, cast
 
 from holdfast.certificates.evidence import Evidence, Selection
@@ -11,7 +12,7 @@ from holdfast.errors import ModelError
 from holdfast.progress import ignore
 from holdfast.sampling.requests import AnyRequest, Request, Step
 from holdfast.sampling.span import Counts
-from holdfast.serve.refusals import Stopped, Unacceptable
+from holdfast.serve.refusals import Refusal
 
 R = TypeVar("R", bound=AnyRequest)
 
@@ -34,16 +35,22 @@ class ServedRequest(Request[Any], Generic[R]):
         self.error: Exception | None = None
         self._began = time.monotonic()
         self._lock = threading.RLock()  # a signal's handler may stop a request that this very thread is stopping
-        self._listener: Callable[[], None] = ignore
+        self._on_change: Callable[[], object] = ignore
 
-    @property
-    def drawn(self) -> int:
-        """Estimation copies counted so far."""
-        return 0 if self.evidence is None else self.evidence.n
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call this from the scheduler's thread whenever something has changed; it must not take long."""
-        self._listener = listener
+    async def changes(self) -> AsyncIterator[None]:
+        """Once at the beginning, whenever something has changed, and once when it is over; for one watcher."""
+        changed, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._on_change = lambda: loop.call_soon_threadsafe(changed.set)
+        try:
+            while True:
+                over = self.over
+                yield
+                if over:
+                    return
+                await changed.wait()
+                changed.clear()
+        finally:
+            self._on_change = ignore
 
     def steps(self) -> Step[Any]:
         """The inner request's steps; once the class is chosen, a few single copies for callers who watch."""
@@ -59,7 +66,7 @@ class ServedRequest(Request[Any], Generic[R]):
                 spans = steps.send(counts)
             except StopIteration as end:
                 return end.value
-            self._listener()
+            self._on_change()
 
     def counted(self, counts: Counts) -> None:
         """A part of what it waits for."""
@@ -67,7 +74,7 @@ class ServedRequest(Request[Any], Generic[R]):
             self.selection = counts
         elif isinstance(counts, Evidence) and (not self.watched or self.shown is not None):
             self.evidence = counts if self.evidence is None else self.evidence + counts
-        self._listener()
+        self._on_change()
 
     def finish(self, result: Any) -> None:
         """All steps are done."""
@@ -75,11 +82,11 @@ class ServedRequest(Request[Any], Generic[R]):
 
     def fail(self, error: Exception) -> None:
         """The model refused its copies, or something broke."""
-        self._end(None, Unacceptable(str(error)) if isinstance(error, ModelError) else error)
+        self._end(None, Refusal(422, str(error)) if isinstance(error, ModelError) else error)
 
     def stop(self, error: Exception | None = None) -> None:
         """Take nothing more."""
-        self._end(None, error or Stopped("the request was stopped"))
+        self._end(None, error or Refusal(409, "the request was stopped"))
 
     def _end(self, result: Any, error: Exception | None) -> None:
         with self._lock:
@@ -87,7 +94,7 @@ class ServedRequest(Request[Any], Generic[R]):
                 self.result, self.error = result, error
                 self.seconds = time.monotonic() - self._began
                 self.over = True
-                self._listener()
+                self._on_change()
 
 
 AnyServed = ServedRequest[Any]

@@ -1,6 +1,5 @@
 """Who may ask, from which page, and the headers that every response carries."""
 
-import hashlib
 import hmac
 import ipaddress
 
@@ -8,7 +7,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.refusals import Forbidden, Refusal, Unauthorized, error_response
+from holdfast.serve.refusals import Refusal, error_response
 
 OPEN_ROUTES = ("/", "/v1/health", "/v1/ready")
 """Answered without a key; so are the files of the page."""
@@ -50,7 +49,7 @@ class SecurityMiddleware:
         self._metrics = metrics
         self._local = is_loopback(host)
         self._names = {*_NAMES, host.lower(), f"[{host.lower()}]"}
-        self._key = None if key is None else _digest(key)
+        self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then hand on."""
@@ -77,32 +76,27 @@ class SecurityMiddleware:
         # Not Starlette's TrustedHostMiddleware: it believes the first of two Host headers, and refuses in plain text.
         host = _only(headers, "host").lower()
         if self._local and _name_of(host) not in self._names:
-            raise Forbidden(
-                f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
+            raise Refusal(
+                403, f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
         origin = _only(headers, "origin")
         if origin and origin.lower().partition("://")[2] != host:
-            raise Forbidden("a page of another site may not ask this service")
+            raise Refusal(403, "a page of another site may not ask this service")
         if _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
-            raise Forbidden("a page of another site may not ask this service")
+            raise Refusal(403, "a page of another site may not ask this service")
         path: str = scope["path"]
         if self._key is None or path in OPEN_ROUTES or path.startswith(_PAGE_FILES):
             return
         scheme, _, bearer = _only(headers, "authorization").partition(" ")
         given = bearer if scheme.lower() == "bearer" else _only(headers, "x-api-key")
-        # Digests, so that comparing takes the same time whatever was given.
-        if not hmac.compare_digest(_digest(given), self._key):
-            raise Unauthorized("expected the service's key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
+        if not hmac.compare_digest(given.encode(), self._key.encode()):
+            raise Refusal(401, "expected the service's key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
 
 
 def _only(headers: Headers, name: str) -> str:
     """A header's value; one that comes twice is no header at all."""
     found = headers.getlist(name)
     return found[0] if len(found) == 1 else ""
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()
 
 
 def _name_of(host: str) -> str:

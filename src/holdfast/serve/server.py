@@ -23,7 +23,7 @@ _CLOSING_S = 5
 
 def check_address(host: str, port: int, key: str | None) -> None:
     """Refuse an address that others can reach without a key, and a key that can be guessed."""
-    check_count("--port", port, at_least=0, at_most=65_535)
+    check_count("port", port, at_least=0, at_most=65_535)
     if key is not None and len(key) < _SHORTEST_KEY:
         raise InvalidArgument(
             f"an API key must have at least {_SHORTEST_KEY} characters, got {len(key)}; "
@@ -31,8 +31,8 @@ def check_address(host: str, port: int, key: str | None) -> None:
         )
     if key is None and not is_loopback(host):
         raise InvalidArgument(
-            f"--host {host} can be reached from other machines, which needs an API key: set HOLDFAST_API_KEY (or "
-            f"--api-key), or leave --host out to serve this machine only"
+            f"host {host} can be reached from other machines, which needs an API key: set HOLDFAST_API_KEY, or serve this machine "
+            f"only, as 127.0.0.1"
         )
 
 
@@ -51,25 +51,18 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise RunError(
-                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another --port"
+                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another port"
             ) from error
-        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another --host or --port") from error
+        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
     return taken
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and stops open work before it waits for the connections to close."""
+    """Stops open work before it waits for the connections to close."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, on_start: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
-        self._on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
@@ -97,15 +90,12 @@ def serve(
             timeout_graceful_shutdown=_CLOSING_S,
             timeout_keep_alive=15,
         )
-
-        def on_start() -> None:
-            say(f"serving {served.name} at {url} (Ctrl-C stops)")
-            if browser:
-                # What follows the # stays in the browser: a page may know the key, a log may not.
-                opened = f"{url}#key={key}" if key else url
-                threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
-
-        server = _Server(config, service, on_start)
+        taken.listen()  # whoever comes now waits until the server is up
+        say(f"serving {served.name} at {url} (Ctrl-C stops)")
+        if browser:
+            # What follows the # stays in the browser: a page may know the key, a log may not.
+            opened = f"{url}#key={key}" if key else url
+            threading.Thread(target=webbrowser.open, args=(opened,), daemon=True).start()
         with suppress(KeyboardInterrupt):
-            server.run(sockets=[taken])
+            _Server(config, service).run(sockets=[taken])
         say("stopped")

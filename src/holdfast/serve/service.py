@@ -15,12 +15,11 @@ from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import as_input
-from holdfast.noise import noise_fields, secret_seed
+from holdfast.noise import secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
-from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
@@ -28,7 +27,7 @@ from holdfast.serve.certificate_upload import read_certificate
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
-from holdfast.serve.refusals import OutOfTime, Unknown
+from holdfast.serve.refusals import Refusal
 from holdfast.serve.requests import AnyServed, ServedRequest
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
@@ -49,6 +48,8 @@ SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
 Event = dict[str, Any]
+Watched = tuple[AnyServed, AsyncIterator[Event]]
+"""A request, and what a watcher sees of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,7 @@ class Service:
     """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts.
 
     A fourth reads certificates that come back: what a stranger wrote into one must not hold up anybody's own.
+    An answer is a coroutine: when it is cancelled, the device does not work for it any longer.
     """
 
     def __init__(self, served: Served, limits: Limits) -> None:
@@ -84,7 +86,7 @@ class Service:
         work = Workload(smoothed.noise, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
-        self.metrics = Metrics(self.scheduler)
+        self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
         self._reader = ThreadPoolExecutor(1, "holdfast-reader")
         self._bounds = ThreadPoolExecutor(1, "holdfast-bounds")
         self._certificate_reader = ThreadPoolExecutor(1, "holdfast-certificates")
@@ -97,28 +99,84 @@ class Service:
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
-        self._reader.shutdown(cancel_futures=True)
-        self._bounds.shutdown(cancel_futures=True)
-        self._certificate_reader.shutdown(cancel_futures=True)
+        for pool in (self._reader, self._bounds, self._certificate_reader):
+            pool.shutdown(cancel_futures=True)
 
-    async def certify(
+    async def certify(self, content: bytes, kind: str, question: CertifyQuestion) -> bytes:
+        """A certificate with all of alpha, as JSON."""
+        pending = await self._pending(content, kind, question, watched=False)
+        await self._sampled(pending.request)
+        return await _in(self._bounds, lambda: to_json(self._document(self._certificate(pending, 1), pending)))
+
+    async def decide(self, content: bytes, kind: str, question: DecideQuestion) -> bytes:
+        """A decision, as JSON."""
+        request = await self._decide_request(content, kind, question, watched=False)
+        await self._sampled(request)
+        return to_json(decision_view(request, self.served.smoothed.noise))
+
+    async def triage(self, content: bytes, kind: str) -> bytes:
+        """What is done with an input, as JSON. The seed is always secret: a caller who knew it could choose the input for it."""
+        triage = self.served.triage
+        if triage is None:
+            raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
+        x = await self._read(content, kind, leeway=triage.radius)
+        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, triage.n, (Look(triage.n, 1.0),)))
+        pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
+        await self._sampled(request)
+        found = await _in(self._bounds, lambda: triage.decide(self._certificate(pending, 1)))
+        return to_json(verdict_view(found, triage))
+
+    async def read(self, content: bytes) -> bytes:
+        """The curves of a certificate that was exported, as JSON."""
+        return await _in(self._certificate_reader, lambda: _curves(content, self.limits))
+
+    async def watch_certify(self, content: bytes, kind: str, question: CertifyQuestion) -> Watched:
+        """A certificate while one watches: alpha is divided among the planned looks."""
+        pending = await self._pending(content, kind, question, watched=True)
+        self._submit(pending.request)
+        return pending.request, self._certify_events(pending)
+
+    async def watch_decide(self, content: bytes, kind: str, question: DecideQuestion) -> Watched:
+        """A decision while one watches, which costs no alpha."""
+        request = await self._decide_request(content, kind, question, watched=True)
+        self._submit(request)
+        return request, self._decide_events(request)
+
+    def stop(self, identity: str) -> bool:
+        """Stop a request; whether there was one of that name."""
+        request = self._open.get(identity)
+        if request is not None:
+            request.stop()
+        return request is not None
+
+    def stop_all(self) -> None:
+        """The service is about to close: streams end with what they have."""
+        for request in list(self._open.values()):
+            request.stop(Refusal(503, "the service is closing"))
+
+    def forget(self, request: AnyServed) -> None:
+        """Its caller has the answer, or has gone: the device must not work for it any longer."""
+        request.stop()
+        self._open.pop(request.id, None)
+
+    async def _pending(
         self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool
     ) -> "PendingCertificate":
-        """Check everything, and let sampling begin."""
+        """Check everything about a certificate; refused if its last look could certify nothing."""
         n = copies_of("n", question.n, self.limits)
         seed = question.known_seed(self.limits)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
-        settings = await self.bounded(partial(self._settings, question, looks[-1]))
+        asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
+        settings = await _in(self._bounds, lambda: asked.resolved(self.measures, self.served.smoothed.noise))
         x = await self._read(content, kind)
         inner = LooksRequest(x, seed, question.index, question.n0, n, looks)
-        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
-        self._submit(request)
+        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
         return PendingCertificate(request, settings, question.alpha)
 
-    async def decide(
+    async def _decide_request(
         self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool
     ) -> ServedRequest[DecideRequest]:
-        """Check everything, and let sampling begin."""
+        """Check everything about a decision."""
         n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
         measure = measure_of(question.measure, self.measures)
@@ -132,73 +190,33 @@ class Service:
         )
         x = await self._read(content, kind)
         inner = DecideRequest(x, seed, question.index, question.n0, n_max, test, measure.name)
-        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=_who_chose(question))
+        return ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
+
+    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> torch.Tensor:
+        smoothed, shape = self.served.smoothed, self.served.shape
+
+        def read() -> torch.Tensor:
+            return as_input(read_input(content, kind, shape), smoothed.inputs, smoothed.noise, leeway=leeway)
+
+        return await _in(self._reader, read)
+
+    def _submit(self, request: AnyServed) -> None:
+        self.scheduler.submit(request)
+        self._open[request.id] = request
+
+    async def _sampled(self, request: AnyServed) -> None:
+        """Have a request sampled to its end."""
         self._submit(request)
-        return request
-
-    async def triage(self, content: bytes, kind: str) -> "PendingCertificate":
-        """Check everything, and let sampling begin. The seed is always secret: a caller who knew it could choose the input for it."""
-        triage = self._triage()
-        x = await self._read(content, kind, leeway=triage.radius)
-        settings = triage.settings
-        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, triage.n, (Look(triage.n, 1.0),)))
-        self._submit(request)
-        return PendingCertificate(request, settings, settings.alpha)
-
-    async def verdict(self, pending: "PendingCertificate") -> bytes:
-        """What is done with the finished request's input, as JSON."""
-        request, triage = pending.request, self._triage()
-        self._check(request)
+        try:
+            async for _ in request.changes():
+                pass
+        finally:
+            self.forget(request)
+        if request.error is not None:
+            raise request.error
         self.metrics.took(request.seconds)
-        found = await self.bounded(lambda: triage.decide(self._certificate(pending, len(request.inner.looks))))
-        return to_json(verdict_view(found, triage))
 
-    def _settings(self, question: CertifyQuestion, last: Look) -> Settings:
-        """What is asked of the last look; refused if it could certify nothing."""
-        asked = Settings(last.n, question.n0, question.alpha * last.share, question.claims, question.sides)
-        return asked.resolved(self.measures, self.served.smoothed.noise)
-
-    def _triage(self) -> Triage:
-        if self.served.triage is None:
-            raise Unknown("this service was started without --triage: it has no rule by which to accept or hand over")
-        return self.served.triage
-
-    async def certificate(self, pending: "PendingCertificate") -> bytes:
-        """The finished request's certificate, as JSON."""
-        request = pending.request
-        self._check(request)
-        self.metrics.took(request.seconds)
-        return await self.bounded(lambda: to_json(self._document(pending, len(request.inner.looks))))
-
-    async def read(self, content: bytes) -> bytes:
-        """The curves of a certificate that was exported, as JSON."""
-        work = partial(_curves, content, self.limits)
-        return await asyncio.get_running_loop().run_in_executor(self._certificate_reader, work)
-
-    async def decision(self, request: ServedRequest[DecideRequest]) -> bytes:
-        """The finished request's decision, as JSON."""
-        self._check(request)
-        self.metrics.took(request.seconds)
-        return to_json(self._decision(request))
-
-    def stop(self, identity: str) -> bool:
-        """Stop a request; whether there was one of that name."""
-        request = self._open.get(identity)
-        if request is not None:
-            request.stop()
-        return request is not None
-
-    def stop_all(self) -> None:
-        """The service is about to close: streams end with what they have."""
-        for request in list(self._open.values()):
-            request.stop(OutOfTime("the service is closing"))
-
-    def forget(self, request: AnyServed) -> None:
-        """Its caller has the answer, or has gone: the device must not work for it any longer."""
-        request.stop()
-        self._open.pop(request.id, None)
-
-    async def certify_events(self, pending: "PendingCertificate", changed: asyncio.Event) -> AsyncIterator[Event]:
+    async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
 
         A look's certificate has its share of alpha; whoever stops keeps that of the last look.
@@ -206,62 +224,48 @@ class Service:
         request = pending.request
         yield _accepted(request, [look.n for look in request.inner.looks])
         told = 0
-        async for event in self._sampling(request, changed):
+        async for event in self._sampling(request):
             yield event
             if told < len(request.inner.looked) and not request.over:
                 told = len(request.inner.looked)
-                yield {"event": "look", **(await self.bounded(partial(self._view, pending, told, last=False)))}
-        kind, looked = "done" if request.error is None else "stopped", len(request.inner.looked)
-        if looked:
+                look = await _in(self._bounds, partial(self._view, pending, told))
+                yield {"event": "look", **look}
+        last: Event = {"certificate": None, "view": None}
+        if request.inner.looked:
             self.metrics.took(request.seconds)
-            document = await self.bounded(partial(self._document, pending, looked))
-            view = await self.bounded(partial(self._view, pending, looked, last=True))
-            yield {"event": kind, "certificate": document, "view": view, **_trouble(request)}
-        else:
-            yield {"event": kind, "certificate": None, "view": None, **_trouble(request)}
+            last = await _in(self._bounds, lambda: self._last(pending))
+        yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
 
-    async def decide_events(
-        self, request: ServedRequest[DecideRequest], changed: asyncio.Event
-    ) -> AsyncIterator[Event]:
+    async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
         yield _accepted(request, [])
-        async for event in self._sampling(request, changed):
+        async for event in self._sampling(request):
             if event["event"] == "progress":
                 event["evidence"] = request.inner.test.progress
             yield event
         if request.error is None:
             self.metrics.took(request.seconds)
-            decision = self._decision(request)
+            decision = decision_view(request, self.served.smoothed.noise)
             yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(request)}
 
-    async def _sampling(self, request: AnyServed, changed: asyncio.Event) -> AsyncIterator[Event]:
+    async def _sampling(self, request: AnyServed) -> AsyncIterator[Event]:
         """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
         chosen = shown = False
         counted = 0
-        while True:
-            over = request.over
+        async for _ in request.changes():
             if not chosen and request.selection is not None:
                 chosen = True
                 yield {"event": "chosen", **selection_view(request.selection)}
             if not shown and request.shown is not None:
                 shown = True
-                yield {"event": "copies", "copies": await self._on_reader(partial(self._copies, request))}
+                copies = await _in(self._reader, lambda: copies_view(request, self.served.smoothed))
+                yield {"event": "copies", "copies": copies}
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
                 counted = evidence.n
                 yield {"event": "progress", **progress_view(evidence, request.n)}
-            if over:
-                return
-            await changed.wait()
-            changed.clear()
-
-    def _copies(self, request: AnyServed) -> list[dict[str, Any]]:
-        assert request.shown is not None
-        smoothed = self.served.smoothed
-        span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(request.shown))
-        return copies_view(span, request.shown, smoothed.noise, smoothed.model.device)
 
     def _certificate(self, pending: "PendingCertificate", looked: int) -> Certificate:
         """Of the counts as they stood at the last of so many looks."""
@@ -271,45 +275,19 @@ class Service:
         whole = pending.settings.certificate(found.selection, found.evidence, made)
         return replace(whole, alpha=pending.alpha, share=look.share)
 
-    def _document(self, pending: "PendingCertificate", looked: int) -> Event:
+    def _view(self, pending: "PendingCertificate", looked: int) -> Event:
+        certificate = self._certificate(pending, looked)
+        return certificate_view(certificate, seeded_by=pending.request.seeded_by, last=False)
+
+    def _last(self, pending: "PendingCertificate") -> Event:
+        """The certificate of the last look, to keep and to show."""
+        certificate = self._certificate(pending, len(pending.request.inner.looked))
+        view = certificate_view(certificate, seeded_by=pending.request.seeded_by)
+        return {"certificate": self._document(certificate, pending), "view": view}
+
+    def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
         """The certificate for JSON, and who chose its seed."""
-        return {**self._certificate(pending, looked).to_dict(), "seeded_by": pending.request.seeded_by}
-
-    def _view(self, pending: "PendingCertificate", looked: int, *, last: bool) -> Event:
-        return certificate_view(self._certificate(pending, looked), seeded_by=pending.request.seeded_by, last=last)
-
-    def _decision(self, request: ServedRequest[DecideRequest]) -> Event:
-        return {
-            **decision_view(request.answer),
-            "measure": request.inner.measure,
-            "index": request.index,
-            "n0": request.n0,
-            **noise_fields(self.served.smoothed.noise),
-            "seeded_by": request.seeded_by,
-        }
-
-    def _submit(self, request: AnyServed) -> None:
-        self.scheduler.submit(request)
-        self._open[request.id] = request
-
-    def _check(self, request: AnyServed) -> None:
-        if request.error is not None:
-            raise request.error
-
-    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> torch.Tensor:
-        return await self._on_reader(partial(self._input, content, kind, leeway))
-
-    def _input(self, content: bytes, kind: str, leeway: float | None) -> torch.Tensor:
-        given = read_input(content, kind, self.served.shape)
-        smoothed = self.served.smoothed
-        return as_input(given, smoothed.inputs, smoothed.noise, leeway=leeway)
-
-    async def _on_reader(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, work)
-
-    async def bounded(self, work: Callable[[], T]) -> T:
-        """Run what computes bounds, one after the other."""
-        return await asyncio.get_running_loop().run_in_executor(self._bounds, work)
+        return {**certificate.to_dict(), "seeded_by": pending.request.seeded_by}
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,15 +304,15 @@ def to_json(document: Event) -> bytes:
     return json.dumps(document, allow_nan=False).encode()
 
 
+async def _in(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """Run work in another thread, after what waits for it already."""
+    return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
 def _curves(content: bytes, limits: Limits) -> bytes:
     with not_kept():
-        found = read_certificate(content, limits)
-        return to_json(certificate_view(found.certificate, seeded_by=found.seeded_by))
-
-
-def _who_chose(question: CertifyQuestion | DecideQuestion) -> str:
-    """Who chose the seed: a caller who did could have tried many."""
-    return "service" if question.seed is None else "caller"
+        certificate, seeded_by = read_certificate(content, limits)
+        return to_json(certificate_view(certificate, seeded_by=seeded_by))
 
 
 def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:

@@ -1,23 +1,25 @@
 """From the bytes of a stranger to an input: nothing in them is trusted, and nothing large is made before it is checked."""
 
 import io
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, conlist, create_model
+from pydantic.config import JsonDict
 
-from holdfast.serve.refusals import BadRequest, Unacceptable, UnknownType
+from holdfast.serve.refusals import Refusal
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 
 _LONGEST_HEADER = 1_024
 _HEADER_READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
-_GREY = ("1", "L")
+_MODES = ("1", "L", "P", "LA", "PA", "RGB", "RGBA", "CMYK")
 _OPAQUE = 255
 _PNG = b"\x89PNG\r\n\x1a\n"
 _DEPTH_AT = 24
@@ -28,45 +30,33 @@ def read_input(content: bytes, content_type: str, shape: Sequence[int]) -> Array
     """The input in a body of this type; pixels of image files become numbers in [0, 1]."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _READERS:
-        raise UnknownType(f"expected a body of type {', '.join(_READERS)}, got {content_type[:80]!r}")
+        raise Refusal(415, f"expected a body of type {', '.join(_READERS)}, got {content_type[:80]!r}")
     if not content:
-        raise BadRequest(f"expected an input of shape {_words(shape)} in the body, got nothing")
+        raise Refusal(400, f"expected an input of shape {_words(shape)} in the body, got nothing")
     return _READERS[kind](content, tuple(shape))
 
 
+@lru_cache
+def json_body(shape: tuple[int, ...], within: tuple[float, float] | None = None) -> type[BaseModel]:
+    """``{"input": [[...]]}``, nested as deep as the shape says; the range is for the document, and not checked here."""
+    known: JsonDict | None = None if within is None else {"minimum": within[0], "maximum": within[1]}
+    nested: Any = Annotated[float, Field(allow_inf_nan=False, json_schema_extra=known)]
+    for length in reversed(shape):
+        nested = Annotated[conlist(nested, min_length=length, max_length=length), FailFast()]
+    return create_model("Input", __config__=ConfigDict(extra="forbid", strict=True), input=(nested, ...))
+
+
 def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
-    """``{"input": [[...]]}``, nested as deep as the shape says."""
-
-    def refuse(word: str) -> NoReturn:
-        raise BadRequest(f"expected finite numbers, got {word}")
-
     try:
-        found = json.loads(content, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body is not readable JSON: {str(error)[:200]}") from error
-    if not isinstance(found, dict) or set(found) != {"input"}:
-        got = f"an object with {sorted(found)[:5]}" if isinstance(found, dict) else f"a {type(found).__name__}"
-        raise Unacceptable(f'expected {{"input": nested lists of shape {_words(shape)}}}, got {got}'[:400])
-    try:
-        numbers = np.fromiter(_numbers(found["input"], shape, shape), dtype=np.float64, count=math.prod(shape))
-    except OverflowError as error:
-        raise Unacceptable("expected numbers that fit a float, got a larger one") from error
-    return numbers.reshape(shape)
-
-
-def _numbers(found: Any, rest: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[float]:
-    if not rest:
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise Unacceptable(
-                f"expected numbers nested in lists of shape {_words(shape)}, got a {type(found).__name__} among them"
-            )
-        yield float(found)
-        return
-    if not isinstance(found, list) or len(found) != rest[0]:
-        got = f"{len(found)}" if isinstance(found, list) else f"a {type(found).__name__}"
-        raise Unacceptable(f"expected lists of shape {_words(shape)}: where {rest[0]} entries belong there is {got}")
-    for each in found:
-        yield from _numbers(each, rest[1:], shape)
+        body: Any = json_body(shape).model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"]) or "the body"
+        raise Refusal(
+            400 if first["type"] == "json_invalid" else 422,
+            f'expected {{"input": nested lists of shape {_words(shape)}}}; {where}: {first["msg"][:200]}',
+        ) from error
+    return np.array(body.input, dtype=np.float64)
 
 
 def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
@@ -77,20 +67,22 @@ def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
         read_header = _HEADER_READERS[npy_format.read_magic(file)]
         found, fortran, dtype = read_header(file, max_header_size=_LONGEST_HEADER)
     except Exception as error:  # what is evaluated may raise anything
-        raise BadRequest(
+        raise Refusal(
+            400,
             f"the body is not a readable NPY file: expected version 1 or 2 and a header of at most {_LONGEST_HEADER:,} characters, "
-            f"such as {{'descr': '<f4', 'fortran_order': False, 'shape': (1, 28, 28), }}, got {content[:80]!r}"
+            f"such as {{'descr': '<f4', 'fortran_order': False, 'shape': (1, 28, 28), }}, got {content[:80]!r}",
         ) from error
     if dtype.kind != "f" or dtype.itemsize not in (2, 4, 8):
-        raise Unacceptable(
-            f"expected floating-point numbers, got {str(dtype)[:80]}; for an image of bytes send x / 255"
+        raise Refusal(
+            422, f"expected floating-point numbers, got {str(dtype)[:80]}; for an image of bytes send x / 255"
         )
     if found != shape:
-        raise Unacceptable(f"expected an array of shape {_words(shape)}, got {_words(found)}")
+        raise Refusal(422, f"expected an array of shape {_words(shape)}, got {_words(found)}")
     data = file.read()
     if len(data) != math.prod(shape) * dtype.itemsize:
-        raise BadRequest(
-            f"an array of shape {_words(shape)} and type {dtype} has {math.prod(shape) * dtype.itemsize:,} bytes, got {len(data):,}"
+        raise Refusal(
+            400,
+            f"an array of shape {_words(shape)} and type {dtype} has {math.prod(shape) * dtype.itemsize:,} bytes, got {len(data):,}",
         )
     numbers = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
     if dtype.itemsize == 8:
@@ -98,35 +90,29 @@ def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
     return numbers.astype(np.float32, order="C")
 
 
-def _read_png(content: bytes, shape: tuple[int, ...]) -> Array:
-    return _read_image(content, "PNG", shape)
-
-
-def _read_jpeg(content: bytes, shape: tuple[int, ...]) -> Array:
-    return _read_image(content, "JPEG", shape)
-
-
-def _read_image(content: bytes, kind: str, shape: tuple[int, ...]) -> Array:
+def _read_image(content: bytes, shape: tuple[int, ...], kind: str) -> Array:
     """Decoded only if its header gives the very size that is expected: a small file cannot become a large image."""
     if len(shape) != 3 or shape[0] not in (1, 3):
-        raise UnknownType(f"this model takes inputs of shape {_words(shape)}, not images; send NPY or JSON")
+        raise Refusal(415, f"this model takes inputs of shape {_words(shape)}, not images; send NPY or JSON")
     channels, height, width = shape
     if kind == "PNG":
         _check_depth(content)
     try:
         with Image.open(io.BytesIO(content), formats=(kind,)) as file:
             if file.size != (width, height):
-                raise Unacceptable(
+                raise Refusal(
+                    422,
                     f"expected an image of {width} x {height} pixels, got {file.size[0]} x {file.size[1]}; "
-                    f"resize it first: the certificate is about the pixels that the model sees"
+                    f"resize it first: the certificate is about the pixels that the model sees",
                 )
             pixels = _as_channels(file, channels)
-    except Unacceptable:
+    except Refusal:
         raise
     except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
-        raise BadRequest(
-            f"the body is not a readable {kind} image: {type(error).__name__} {str(error)[:160]}"
-        ) from error
+        reason = (
+            f"it does not start as {kind} files do" if isinstance(error, UnidentifiedImageError) else str(error)[:160]
+        )
+        raise Refusal(400, f"the body is not a readable {kind} image: {reason}") from error
     bytes_ = np.asarray(pixels, dtype=np.uint8).reshape(height, width, channels)
     return np.ascontiguousarray(np.moveaxis(bytes_, -1, 0), dtype=np.float32) / np.float32(255.0)
 
@@ -134,33 +120,23 @@ def _read_image(content: bytes, kind: str, shape: tuple[int, ...]) -> Array:
 def _check_depth(content: bytes) -> None:
     """Pillow cuts 16-bit colours down to 8 bits without a word, so the header itself is asked; it is the first chunk."""
     if not content.startswith(_PNG) or content[12:16] != b"IHDR" or len(content) <= _DEPTH_AT:
-        raise BadRequest("the body is not a readable PNG image: it does not start with a PNG header")
+        raise Refusal(400, "the body is not a readable PNG image: it does not start with a PNG header")
     depth = content[_DEPTH_AT]
     if depth > _DEPTH:
-        raise Unacceptable(
-            f"expected at most {_DEPTH} bits per channel, got {depth}; send the numbers in [0, 1] as NPY"
+        raise Refusal(
+            422, f"expected at most {_DEPTH} bits per channel, got {depth}; send the numbers in [0, 1] as NPY"
         )
 
 
 def _as_channels(file: Image.Image, channels: int) -> Image.Image:
     """Grey or colour, as the model has it; 16 bits and transparency have no one meaning, and are refused."""
     file.load()
-    if file.mode != "P" and "transparency" in file.info:
-        raise Unacceptable(
-            f"expected an opaque image, got one of mode {file.mode} with a transparent colour (tRNS); "
-            f"put it on a background first"
-        )
-    if file.mode == "P":
-        opaque = file.convert("RGBA")
-    elif file.mode in ("LA", "PA", "RGBA", "RGB", "CMYK", *_GREY):
-        opaque = file
-    else:
-        raise Unacceptable(f"expected 8 bits per channel, got mode {file.mode}; send the numbers in [0, 1] as NPY")
-    if opaque.mode in ("LA", "PA", "RGBA") and opaque.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
-        raise Unacceptable("expected an opaque image, got one with transparent pixels; put it on a background first")
-    # Without the detour over RGB the alpha channel of a grey image would be kept.
-    grey = opaque.convert("RGB") if opaque.mode not in _GREY else opaque
-    return grey.convert("L" if channels == 1 else "RGB")
+    if file.mode not in _MODES:
+        raise Refusal(422, f"expected 8 bits per channel, got mode {file.mode}; send the numbers in [0, 1] as NPY")
+    colours = file.convert("RGBA")
+    if colours.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
+        raise Refusal(422, "expected an opaque image, got one with transparent pixels; put it on a background first")
+    return colours.convert("L" if channels == 1 else "RGB")
 
 
 def _words(shape: Sequence[int]) -> str:
@@ -169,8 +145,8 @@ def _words(shape: Sequence[int]) -> str:
 
 _READERS: dict[str, Callable[[bytes, tuple[int, ...]], Array]] = {
     "application/json": _read_json,
-    "image/png": _read_png,
-    "image/jpeg": _read_jpeg,
+    "image/png": partial(_read_image, kind="PNG"),
+    "image/jpeg": partial(_read_image, kind="JPEG"),
     "application/x-npy": _read_npy,
 }
 INPUT_TYPES = tuple(_READERS)

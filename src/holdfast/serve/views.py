@@ -1,7 +1,6 @@
 """What a page draws: curves, histograms and noisy copies as plain numbers."""
 
 import base64
-from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
@@ -14,16 +13,18 @@ from holdfast.bounds import Curve
 from holdfast.certificates.certificate import Certificate, format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise
+from holdfast.noise import Noise, noise_fields
 from holdfast.sampling.batches import Share, batches_for
-from holdfast.sampling.span import NoiseSpan
+from holdfast.sampling.requests import DecideRequest
+from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.scores import ScoreHistogram
-from holdfast.sequential import Decision
+from holdfast.serve.requests import AnyServed, ServedRequest
+from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage, Verdict
 
-POINTS = 401
-FARTHEST = 4.0
-BARS = 50
+_POINTS = 401
+_FARTHEST = 4.0
+_BARS = 50
 _STEPS = 100
 _SIDE = 64
 _FARTHEST_SHOWN = 1e6
@@ -54,12 +55,8 @@ def noise_view(noise: Noise) -> dict[str, Any]:
     return {**noise.to_dict(), "title": noise.title, "norm": noise.norm, "scale": noise.scale}
 
 
-def curve_view(curve: Curve, *, at_least: list[float], last: bool) -> dict[str, Any]:
-    """A curve's bounds at 401 radii up to four times the noise's scale; the last one also has the radii of thresholds.
-
-    All numbers are the certificate's own, not rounded.
-    """
-    radii = radii_of(curve.noise)
+def curve_view(curve: Curve, radii: NDArray[np.float64], *, at_least: list[float], last: bool) -> dict[str, Any]:
+    """A curve's bounds, not rounded; the last one also has the radii of thresholds."""
     view: dict[str, Any] = {"lower": curve.lower(radii).tolist()}
     if last:
         found = curve.radius(at_least=at_least).tolist()
@@ -69,19 +66,15 @@ def curve_view(curve: Curve, *, at_least: list[float], last: bool) -> dict[str, 
     return view
 
 
-def radii_of(noise: Noise) -> NDArray[np.float64]:
-    """The radii of a chart: 401, up to four times the noise's scale."""
-    return np.asarray(noise.scale * FARTHEST * np.arange(POINTS) / (POINTS - 1), dtype=np.float64)
-
-
 def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: bool = True) -> dict[str, Any]:
     """Everything a page shows of a certificate; who chose its seed is None if a file does not say."""
+    radii = np.asarray(certificate.noise.scale * _FARTHEST * np.arange(_POINTS) / (_POINTS - 1), dtype=np.float64)
     curves = certificate.curves
     measures = []
     for info in certificate.evidence.measures:
         shown = measure_view(info)
         curve = curves.get(info.name)
-        drawn = None if curve is None else curve_view(curve, at_least=shown["at_least"], last=last)
+        drawn = None if curve is None else curve_view(curve, radii, at_least=shown["at_least"], last=last)
         measures.append({**shown, **counts_view(certificate.evidence[info.name]), "curve": drawn})
     return {
         "n": certificate.n,
@@ -94,7 +87,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
         "seeded_by": seeded_by,
         "words": str(certificate),
         "label_radius": certificate.label_radius if "label" in certificate.claims else None,
-        "radii": radii_of(certificate.noise).tolist(),
+        "radii": radii.tolist(),
         "measures": measures,
     }
 
@@ -110,46 +103,43 @@ def progress_view(evidence: Evidence, of: int) -> dict[str, Any]:
 
 
 def counts_view(scores: ScoreHistogram) -> dict[str, Any]:
-    """The histogram of a measure as bars, and its average: estimates."""
-    return {"histogram": bars(scores), "mean": float(scores.survival_lower().mean)}
+    """The counts of a measure in equal bars of its support, and its average: estimates, for the eye only."""
+    low, high = scores.support
+    starts = np.searchsorted(scores.grid.edges, low + (high - low) * np.arange(_BARS) / _BARS)
+    bars = np.add.reduceat(scores.counts, starts)
+    return {"histogram": bars.tolist(), "mean": float(scores.survival_lower().mean)}
 
 
-def decision_view(decision: Decision) -> dict[str, Any]:
-    """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
-    seed = None if decision.seed is None else f"{decision.seed:#x}"
-    return {"format": "decision-1", **asdict(decision), "seed": seed}
+def decision_view(request: ServedRequest[DecideRequest], noise: Noise) -> dict[str, Any]:
+    """A decision, and what a replay needs; the seed as hexadecimal text, since JSON numbers are too short for it."""
+    return {
+        "format": "decision-1",
+        **asdict(request.answer),
+        "seed": f"{request.seed:#x}",
+        "measure": request.inner.measure,
+        "index": request.index,
+        "n0": request.n0,
+        **noise_fields(noise),
+        "seeded_by": request.seeded_by,
+    }
 
 
 def verdict_view(verdict: Verdict, triage: Triage) -> dict[str, Any]:
     """What is done with an input, and the promise behind it."""
-    return {
-        "format": "verdict-1",
-        **asdict(verdict),
-        "promise": promise_view(triage),
-    }
+    return {"format": "verdict-1", **asdict(verdict), "promise": promise_view(triage)}
 
 
 def promise_view(triage: Triage) -> dict[str, Any]:
     """From which confidence on a class is accepted, and how often that may be wrong, under which attack."""
-    return {
-        "threshold": triage.threshold,
-        "epsilon": triage.epsilon,
-        "delta": triage.delta,
-        "radius": triage.radius,
-    }
+    return {name: getattr(triage, name) for name in ("threshold", "epsilon", "delta", "radius")}
 
 
-def bars(scores: ScoreHistogram) -> list[int]:
-    """The counts in equal bars of the support; for the eye only."""
-    low, high = scores.support
-    starts = np.searchsorted(scores.grid.edges, low + (high - low) * np.arange(BARS) / BARS)
-    return [int(each) for each in np.add.reduceat(scores.counts, starts)]
-
-
-def copies_view(span: NoiseSpan, shown: Sequence[Evidence], noise: Noise, device: torch.device) -> list[dict[str, Any]]:
-    """The copies of a span as pixels, with each measure's value and the vote of each."""
+def copies_view(request: AnyServed, smoothed: SmoothedClassifier) -> list[dict[str, Any]]:
+    """The first copies of a watched request as pixels, with each measure's value and the vote of each."""
+    shown, noise = request.shown or (), smoothed.noise
+    span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(shown))
     share = Share([(0, span)], 1, noise, len(shown), span.x[None][:0], torch.device("cpu"))
-    batch = next(batches_for(noise, device)(share))
+    batch = next(batches_for(noise, smoothed.model.device)(share))
     return [
         {
             "pixels": pixels_view(batch.copies[k].numpy()),

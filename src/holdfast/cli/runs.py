@@ -1,0 +1,59 @@
+"""``holdfast import``, ``export`` and ``compact``: runs into other forms, and back."""
+
+from pathlib import Path
+
+import typer
+
+from holdfast.cli.console import check_new_file, report_command, say, write_new_file
+
+
+def import_command(
+    log: Path = typer.Argument(..., help="A TSV log of the paper's code or of Cohen et al.'s."),
+    out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
+    measure: str | None = typer.Option(None, help="'score' or 'margin'; default: from the file's name and numbers."),
+    sigma: float | None = typer.Option(None, help="The noise it was made with; default: from the file's name."),
+) -> None:
+    """Import a log of label radii (Cohen et al.) or of confidence bounds (the paper)."""
+    from holdfast.runs.imported import import_log
+
+    run = import_log(log, out, measure=measure, sigma=sigma)
+    known = "noise unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
+    say(f"imported {len(run)} inputs ({run.measures[0]}, {known}) into {out}; next: {report_command(out)}")
+
+
+def export(
+    run: Path = typer.Argument(..., help="A run's folder."),
+    out: Path = typer.Option(..., help="The TSV file to write; it must not exist yet."),
+    measure: str = typer.Option(..., help="'label' for Cohen et al.'s format; the name of a measure for the paper's."),
+) -> None:
+    """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
+    from holdfast.runs.exports import export_log
+    from holdfast.runs.run import Run
+    from holdfast.runs.tsv import write_log
+
+    check_new_file(out)
+    opened = Run.open(run)
+    log = export_log(opened, measure)
+    write_new_file(out, lambda path: write_log(path, log))
+    planned, rest = opened.config.get("inputs", len(log.rows)), ""
+    if planned != len(log.rows):
+        rest = f", of {planned} inputs: the others are not certified, or their files are missing"
+    say(f"{len(log.rows)} rows in {out}{rest}")
+
+
+def compact(
+    run: Path = typer.Argument(..., help="A run's folder; it is left as it is."),
+    out: Path = typer.Option(..., help="The folder of the copy; it must not exist yet."),
+    bins: int = typer.Option(2_048, help="Bins of each histogram: the run's, halved any number of times."),
+) -> None:
+    """Copy a run with its scores counted on a coarser grid: still valid, a little looser, far smaller."""
+    from holdfast.runs.compact import compact_run
+    from holdfast.runs.run import Run
+
+    copy = compact_run(Run.open(run), out, bins=bins)
+    before, after = (
+        sum(path.stat().st_size for path in (folder / "certificates").glob("*")) for folder in (run, copy.path)
+    )
+    say(
+        f"{len(copy)} certificates in {out}: {after / 1e6:.2f} MB, from {before / 1e6:.2f} MB; next: {report_command(out)}"
+    )
