@@ -26,7 +26,8 @@ class BatchScheduler:
     """Requests take turns: a job is a quarter of a second's copies, divided among those whose turn it is.
 
     What one request does cannot disturb another: a copy's counts depend on its span alone, and a request whose input the
-    model cannot answer fails by itself. One that was stopped is left out of the next job. All but the thread's own work is called from one thread, the server's.
+    model cannot answer fails by itself. One that was stopped is left out of the next job. All but the thread's own work is
+    called from one thread, the server's.
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
