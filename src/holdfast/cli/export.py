@@ -13,7 +13,6 @@ def export(
 ) -> None:
     """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
     from holdfast.errors import RunError
-    from holdfast.runs.exports import export_log
     from holdfast.runs.folder import RunFolder
     from holdfast.runs.run import Run
     from holdfast.runs.tsv import write_log
@@ -21,12 +20,12 @@ def export(
     if not out.absolute().parent.is_dir():
         raise RunError(f"the folder of {out} does not exist; create it first")
     opened = Run.open(run)
-    log = export_log(opened, measure)
+    log = opened.export(measure)
     RunFolder(out.absolute().parent).write(out.name, lambda path: write_log(path, log))
-    planned = opened.config.get("inputs", len(log.rows))
+    planned = opened.config.get("inputs", len(log))
     rest = (
         ""
-        if planned == len(log.rows)
+        if planned == len(log)
         else f", of {planned} inputs: the others are not certified, or their files are missing"
     )
-    Console(highlight=False).print(f"{len(log.rows)} rows in {out}{rest}", soft_wrap=True)
+    Console(highlight=False).print(f"{len(log)} rows in {out}{rest}", soft_wrap=True)

@@ -1,7 +1,6 @@
 """Figures of a report, written as PNG and SVG files."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
-from holdfast.runs.folder import file_stem
+from holdfast.runs.folder import RunFolder, file_stem
 from holdfast.runs.plot import (
     draw_accuracy,
     frame,
@@ -130,24 +129,17 @@ def check_new_figure(path: Path, option: str) -> None:
         raise RunError(f"{option} {path} exists already; choose a new file")
 
 
-def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> Path:
+def save_figure(figure: "Figure", path: Path) -> Path:
     """Write a figure as PNG, or as the vector format that the name ends in (.svg, .pdf), in one step."""
     kind = path.suffix.removeprefix(".")
     # The same figure gives the same file, on any day.
     notes = {"svg": {"Creator": "holdfast", "Date": None}, "pdf": {"Creator": "holdfast", "CreationDate": None}}
-    temporary = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(file: Path) -> None:
         with house_style():
-            figure.savefig(temporary, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise RunError(
-            f"could not write the figure {path} ({error.strerror}); choose another folder with {option}"
-        ) from error
-    return path
+            figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
+
+    return RunFolder(path.parent).write(path.name, write, replace=True)
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
@@ -132,7 +133,7 @@ def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> N
 
 def radii_label(runs: Sequence[Run]) -> str:
     """What the axis of the radius says: in which norm they are, or in which ones."""
-    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm for run in runs))})"
+    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs))})"
 
 
 def short_name(run: Run) -> str:

@@ -1,18 +1,14 @@
-"""Resuming an interrupted run: checks that the question is the same, and finds what is finished."""
+"""Resuming an interrupted run: checks that the question is the same."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import RunError
 from holdfast.measures import DEFAULT_MEASURES
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.parts import next_part, read_indices
-from holdfast.runs.recorded import recorded_measures, recorded_noise
+from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
 from holdfast.zoo.datasets.labelled import LabelledData
 
 COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
@@ -28,16 +24,6 @@ _CIRCUMSTANCES = {
 }
 _TITLES = {"noise": "the noise generator", "version": "Holdfast"}
 _FINGERPRINTS = ("weights", "images", "labels", "indices")
-
-
-@dataclass(frozen=True)
-class ResumeState:
-    """An unfinished run of the same question."""
-
-    folder: RunFolder
-    seed: int
-    finished: NDArray[np.int64]
-    parts: int
 
 
 def data_fingerprints(data: LabelledData) -> dict[str, str]:
@@ -62,12 +48,6 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
             f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "
             f"Repeat the command it was begun with to continue it, or choose another --out"
         )
-
-
-def begun(folder: RunFolder) -> ResumeState:
-    """The state of an unfinished run, after removing half-written files. Requires the folder's lock."""
-    folder.sweep()
-    return ResumeState(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
 
 
 def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> list[str]:
