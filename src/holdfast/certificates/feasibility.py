@@ -9,12 +9,11 @@ import numpy as np
 from holdfast.bounds import Method, bound
 from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
-from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
+from holdfast.measures import MeasureInfo
 from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
 _MOST = 2**40
-_DEFAULT = tuple(measure.info for measure in DEFAULT_MEASURES)
 
 
 def check_feasible(
@@ -24,7 +23,7 @@ def check_feasible(
     claims: Sequence[str],
     sides: Sides,
     method: Method,
-    measures: Sequence[MeasureInfo] = _DEFAULT,
+    measures: Sequence[MeasureInfo],
 ) -> None:
     """Refuse an n with which some claim could not certify its class even if every copy agreed completely."""
     share = alpha / len(claims)
@@ -55,10 +54,12 @@ def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method)
     try:
         hash(method)
     except TypeError:  # somebody's own method, which may change
-        return _search(measure, alpha, sides, method)
-    return _remembered(measure, alpha, sides, method)
+        return _search.__wrapped__(measure, alpha, sides, method)
+    return _search(measure, alpha, sides, method)
 
 
+# Settings may be made for every input: the search would take longer than choosing its class.
+@lru_cache(maxsize=64)
 def _search(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
     if measure.winning is None:
         return 1
@@ -86,7 +87,3 @@ def _first(enough: Callable[[int], bool], what: str, alpha: float) -> int:
         else:
             low = middle
     return high
-
-
-# Settings are made for every input: the search would take longer than choosing its class.
-_remembered = lru_cache(maxsize=64)(_search)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.bounds.named import method_named
-from holdfast.certificates.certificate import Certificate, Provenance
-from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.evidence import Evidence, Provenance
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
