@@ -14,14 +14,15 @@ from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
 from holdfast.runs.folder import RunFolder, file_stem
+from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.plot import (
+    colour_handles,
     draw_accuracy,
     frame,
-    interval_handle,
     line_styles,
     method_handles,
     radii_label,
-    run_handles,
+    short_name,
     threshold_handles,
 )
 from holdfast.runs.run import Run
@@ -51,6 +52,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
     """
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
     with house_style():
         if measure == "label":
@@ -60,19 +62,21 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
         thresholds = question.thresholds_for(runs[0], measure)
         methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
-        lines = line_styles(methods)
+        lines = line_styles(methods, thresholds)
         panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
         for axes, run in zip(panels.ravel(), runs, strict=True):
             radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
-            reach = draw_accuracy(
-                axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL, lines=lines
-            )
+            own = {method: lines[method] for method in chosen}
+            reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
             frame(axes, run, radii, reach)
         for axes in panels.ravel():
             axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
         panels.ravel()[0].set_ylabel("certified accuracy")
+        band = Patch(
+            facecolor="0.35", alpha=0.15, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
+        )
         figure.legend(
-            handles=[*method_handles(lines), interval_handle(LEVEL)],
+            handles=[*method_handles(lines), band],
             loc="outside lower center",
             ncols=min(len(lines) + 1, max(2, 2 * len(runs))),
             fontsize=8.5,
@@ -155,9 +159,14 @@ def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     for colour, run in zip(PALETTE, runs, strict=False):
         radii = _axis(run, runs, question)
         longest = max(longest, radii, key=np.max)
-        reach = max(reach, draw_accuracy(axes, run, "label", radii=radii, interval=LEVEL, colours=(colour,)))
+        reach = max(
+            reach,
+            draw_accuracy(
+                axes, run, "label", radii=radii, lines=line_styles([LABEL_METHOD]), interval=LEVEL, colours=(colour,)
+            ),
+        )
     frame(axes, runs[0], longest, reach)
     axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
-    axes.legend(handles=run_handles(runs), fontsize=8.5)
+    axes.legend(handles=colour_handles([short_name(run) for run in runs]), fontsize=8.5)

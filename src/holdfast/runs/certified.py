@@ -1,6 +1,6 @@
 """A run of Holdfast's own: every bound can be computed again from the stored counts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import RunError
 from holdfast.noise import Noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
-from holdfast.runs.folder import RunFolder, recorded_noise
+from holdfast.runs.folder import recorded_noise
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, lower_at_0, read_columns, read_entries, read_scores
@@ -24,18 +24,13 @@ from holdfast.scores import OccupiedCounters
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
-_KEPT = 1_000
 
 
 class CertifiedRun(Run):
     """Certificates with the samples' histograms: any radius, threshold, method or alpha, without sampling again.
 
-    A run of up to a thousand inputs is kept in memory once it is asked for; a longer one is read again each time.
+    Iterating reads the entries from disk, one part at a time; ``entries`` keeps all of them in memory.
     """
-
-    def __init__(self, folder: RunFolder) -> None:
-        super().__init__(folder)
-        self._kept: dict[tuple[str, str], list[Curve]] = {}
 
     @property
     def noise(self) -> Noise:
@@ -48,16 +43,13 @@ class CertifiedRun(Run):
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All inputs, in the order of their index, in memory."""
-        return tuple(self._read())
+        return tuple(self)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries) if len(self) <= _KEPT else self._read()
-
-    def _read(self) -> Iterator[Entry]:
         return read_entries(self.folder, self.config, self.noise, self.counted)
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
-        """One at a time, from the store if the run is long; a run that is no fair sample is refused.
+        """One at a time; a run that is no fair sample is refused.
 
         Inputs that happen to be finished, or whose file is left, are not drawn like the others; and on inputs that the
         network was trained on it is surer than on new ones.
@@ -132,14 +124,10 @@ class CertifiedRun(Run):
         """The stored counts of every input's scores, in the order of the index."""
         return read_scores(self.folder, self.measure(measure), self.noise)
 
-    def _curves(self, measure: str, method: str) -> Iterable[Curve]:
-        if (measure, method) in self._kept:
-            return self._kept[measure, method]
+    def _curves(self, measure: str, method: str) -> Iterator[Curve]:
         chosen, sides = method_named(method), self.config["sides"]
-        curves = (bound(each, alpha=self._alpha, method=chosen, sides=sides) for each in self.scores(measure))
-        if len(self) > _KEPT:
-            return curves
-        return self._kept.setdefault((measure, method), list(curves))
+        for scores in self.scores(measure):
+            yield bound(scores, alpha=self._alpha, method=chosen, sides=sides)
 
     def _export(self, measure: str) -> pa.Table:
         given, seconds = self.answers, self.columns(["seconds"])["seconds"]

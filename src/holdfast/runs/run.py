@@ -231,14 +231,15 @@ class Run(ABC):
             beside = axes is None and len(chosen) > 1
             if axes is None:
                 _, axes = pyplot.subplots(figsize=(7.8 if beside else 5.6, 3.8))
-            reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
+            lines = line_styles(chosen, levels)
+            reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
             frame(axes, self, at, reach if radii is None else float(at.max()))
             axes.set_ylabel("certified accuracy")
             if not levels:
-                handles = method_handles(line_styles(chosen), colour=PALETTE[0])
+                handles = method_handles(lines, colour=PALETTE[0])
             else:
                 handles = threshold_handles(self.measure(of), levels)
-                handles += method_handles(line_styles(chosen)) if len(chosen) > 1 else []
+                handles += method_handles(lines) if len(chosen) > 1 else []
             axes.legend(
                 handles=handles,
                 loc="upper left" if beside else "best",

@@ -137,25 +137,22 @@ def next_part(folder: RunFolder) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
 
 
-def read_indices(folder: RunFolder) -> NDArray[np.int64]:
-    """The index of every entry, in the order of the parts; refused if one is there twice."""
-    indices = _column(folder, "index").astype(np.int64)
-    if np.unique(indices).size != indices.size:
-        raise RunError(f"{folder.path} holds the same input more than once; remove the part file that was copied")
-    return indices
-
-
 def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Plain columns of all entries, in the order of their index."""
-    order = np.argsort(read_indices(folder))
-    return {name: _column(folder, name)[order] for name in names}
+    """Plain columns of all entries, in the order of their index; refused if an input is there twice."""
+    parts = [_read(path, list({"index", *names})) for path in _parts(folder)]
+    if not parts:
+        return {name: np.zeros(0, dtype=np.int64) for name in names}
+    table = pa.concat_tables(parts).sort_by("index")
+    if (np.diff(table.column("index").to_numpy()) == 0).any():
+        raise RunError(f"{folder.path} holds the same input more than once; remove the part file that was copied")
+    return {name: table.column(name).to_numpy() for name in names}
 
 
 def read_entries(
     folder: RunFolder, config: Mapping[str, Any], noise: Noise, measures: Sequence[MeasureInfo]
 ) -> Iterator[Entry]:
     """All entries of a run, in the order of their index; one part in memory at a time, if the parts are in order."""
-    read_indices(folder)  # refuses a run that holds an input twice
+    read_columns(folder, ["index"])  # refuses a run that holds an input twice
     method, sides = method_named(config["method"]), check_sides(config["sides"])
     for row in _rows(folder, schema_of(measures)):
         histograms = {
@@ -208,11 +205,6 @@ def _read(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = 
         if pa.types.is_list(table.schema.field(name).type) and table.column(name).null_count:
             raise RunError(f"{path} has no {name}, which run.json lists; restore it from a copy, or certify again")
     return table
-
-
-def _column(folder: RunFolder, name: str) -> NDArray[Any]:
-    parts = [_read(path, [name]).column(name).to_numpy() for path in _parts(folder)]
-    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _rows(folder: RunFolder, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.runs.folder import RunFolder, now
 from holdfast.runs.resume import COMPLETE, INTERRUPTED, RUNNING, check_same
-from holdfast.runs.store import next_part, read_indices, write_table
+from holdfast.runs.store import next_part, read_columns, write_table
 
 _SECONDS = 10.0
 _BYTES = 2**23
@@ -53,7 +53,7 @@ class RunWriter:
             folder.sweep()
             recorded = folder.config()
             self.seed = int(recorded["provenance"]["seed"], 16)
-            self.finished, self._parts = read_indices(folder), next_part(folder)
+            self.finished, self._parts = read_columns(folder, ["index"])["index"], next_part(folder)
             folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), now()]})
             self._lock = lock.pop_all()
         return self
