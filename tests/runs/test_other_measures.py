@@ -23,7 +23,7 @@ from rich.console import Console
 import holdfast as hf
 from holdfast.certificates.settings import Settings
 from holdfast.cli.app import run as holdfast
-from holdfast.measures import DEFAULT_MEASURES, Margin, Mass, MeasureInfo
+from holdfast.measures import DEFAULT_MEASURES, Mass, MeasureInfo
 from holdfast.noise import Gaussian, Noise, Uniform
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
@@ -353,16 +353,17 @@ def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_pa
 def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path) -> None:
     """Its copies were checked to sum to one within 0.001: two classes could both have averages of 0.5002."""
     reached = float(hf.BerkJones().lower(np.array([400]), 400, 0.01)[0])
-    info = DEFAULT_MEASURES[0].info
+    score, margin = (measure.info for measure in DEFAULT_MEASURES)
     entries = []
     for index, average in enumerate((0.5002, 0.5006)):
-        scores = hf.ScoreSamples(np.full(400, average / reached), sigma=0.25).histogram(2**20)
+        value = np.full(400, average / reached)
+        scores = hf.ScoreSamples(value, sigma=0.25).histogram(2**20)
+        margins = hf.ScoreSamples(2 * value - 1, support=margin.support, sigma=0.25).histogram(2**20)
         made = hf.Provenance(1, index, "none", "none", "cpu", "float32", "0.1.0", seconds=0.0)
-        evidence = hf.Evidence(400, 200, {info: scores})
+        evidence = hf.Evidence(400, 200, {score: scores, margin: margins})
         cert = hf.Certificate(0, 10, 0.01, ("score",), "lower", hf.CDF(), evidence, made)
         assert not cert.abstained
         entries.append(Entry(index, 0, cert))
-    margin = Margin().info
     config = {
         "kind": "certified",
         "sigma": 0.25,
@@ -379,7 +380,7 @@ def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path
     assert old.answers.abstained.tolist() == [True, False]
     assert old.correct.tolist() == [False, True]
     assert old.export("score").column("predict").to_pylist() == [-1, 0]
-    described = {"measures": [info.to_dict(), margin.to_dict()]}
+    described = {"measures": [score.to_dict(), margin.to_dict()]}
     write_part(RunFolder.create(tmp_path / "new", {**config, **described}), 0, entries)
     assert hf.Run.open(tmp_path / "new").answers.abstained.tolist() == [False, False]
 

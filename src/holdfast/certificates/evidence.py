@@ -5,7 +5,6 @@ Selection and estimation are different types, so that the copies a class was cho
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -93,7 +92,7 @@ class Evidence:
         check_count("votes", self.votes, at_least=0)
         if not self.histograms:
             raise InvalidArgument("evidence must have the histogram of at least one measure")
-        object.__setattr__(self, "histograms", MappingProxyType(dict(self.histograms)))
+        object.__setattr__(self, "histograms", dict(self.histograms))
         counted = {info.name: histogram.n for info, histogram in self.histograms.items()}
         if len(counted) != len(self.histograms):
             raise InvalidArgument("evidence must have one histogram for each name of a measure")
@@ -145,9 +144,6 @@ class Evidence:
         return Evidence(
             self.n, self.votes, {info: histogram.coarser(bins) for info, histogram in self.histograms.items()}
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Evidence, (self.n, self.votes, dict(self.histograms))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON: each measure's histogram under its name."""

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,17 +51,9 @@ def pictures_of(runs: Sequence[Run], names: Sequence[str]) -> dict[int, Sheets]:
             raise refusals[0]
     for position, run in enumerate(runs):
         if position not in found and run.config.get("data") == EMBEDDED and run.config["kind"] == "certified":
-            embedded = _embedded(run)
-            found.update({} if embedded is None else {position: embedded})
+            with suppress(DatasetError):  # a folder of one's own may have the embedded data's name
+                found[position] = thumbnails(run, open_dataset(EMBEDDED))
     return found
-
-
-def _embedded(run: Run) -> Sheets | None:
-    """A folder of one's own may have the embedded data's name."""
-    try:
-        return thumbnails(run, open_dataset(EMBEDDED))
-    except DatasetError:
-        return None
 
 
 def thumbnails(run: Run, data: LabelledData) -> Sheets:

@@ -18,7 +18,7 @@ from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import recorded_noise
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.store import Entry, lower_at_0, read_columns, read_entries, read_scores
+from holdfast.runs.store import Entry, read_columns, read_entries, read_scores
 from holdfast.runs.tsv import PAPER_RADII, log_table
 from holdfast.scores import OccupiedCounters
 
@@ -81,21 +81,10 @@ class CertifiedRun(Run):
         Holdfast 0.1.0 checked its copies less closely than it believed: what it stored is decided again.
         """
         stored = self.columns(["index", "label", "predicted", "abstained"])
-        abstained = stored["abstained"].astype(np.bool_) if "measures" in self.config else ~self._certified()
-        return Answers(stored["index"], stored["label"], stored["predicted"], abstained)
-
-    def _certified(self) -> NDArray[np.bool_]:
-        """Whether some claim certifies the class as the winner at the input itself, from the stored votes and bounds."""
-        found = (self.label_radius >= 0) & ("label" in self.measures)
-        for info in self.counted:
-            if (
-                info.name in self.measures
-                and info.winning is not None
-                and method_named(self.config["method"]).guaranteed
-            ):
-                name = lower_at_0(info.name)
-                found |= self.columns([name])[name] > info.winning
-        return found
+        abstained = stored["abstained"]
+        if "measures" not in self.config:
+            abstained = np.array([entry.certificate.abstained for entry in self])
+        return Answers(stored["index"], stored["label"], stored["predicted"], abstained.astype(np.bool_))
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:

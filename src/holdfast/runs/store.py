@@ -49,7 +49,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
             ("n", pa.int64()),
             ("votes", pa.int64()),
             ("label_radius", pa.float64()),
-            *((lower_at_0(name), pa.float64()) for name in names),
+            *((_lower_at_0(name), pa.float64()) for name in names),
             ("bins", pa.int32()),
             *((column(name), kind) for name in names for column, kind in lists.items()),
             ("seconds", pa.float64()),
@@ -58,8 +58,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
     )
 
 
-def lower_at_0(measure: str) -> str:
-    """The column of a measure's lower bounds at the inputs themselves; null where it is not claimed."""
+def _lower_at_0(measure: str) -> str:
     return f"{measure}_lower_at_0"
 
 
@@ -105,7 +104,7 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         "compiled": [certificate.provenance.compiled for certificate in certificates],
     }
     for name in (info.name for info in measures):
-        columns[lower_at_0(name)] = [
+        columns[_lower_at_0(name)] = [
             each.curve(name).lower(0.0) if name in each.claims else None for each in certificates
         ]
         histograms = [each[name] for each in evidence]
