@@ -234,11 +234,11 @@ class Certificate:
                 n0=d["n0"],
                 alpha=d["alpha"],
                 claims=tuple(d["claims"]),
-                sides=check_sides(d["sides"]),
+                sides=d["sides"],
                 method=method_named(d["method"]),
                 evidence=Evidence.from_dict(d["evidence"]),
                 provenance=Provenance.from_dict(d["provenance"]),
-                share=check_number("share", d.get("share", 1.0)),
+                share=d.get("share", 1.0),
             )
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InvalidArgument(f"not a certificate written by to_dict(): {type(error).__name__} {error}") from error

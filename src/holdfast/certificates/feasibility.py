@@ -1,7 +1,7 @@
-"""The smallest n that can certify anything: checked before sampling."""
+"""The smallest n that can certify anything, even if every noisy copy agrees completely."""
 
-import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -14,30 +14,6 @@ from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
 _MOST = 2**40
-
-
-def check_feasible(
-    n: int,
-    *,
-    alpha: float,
-    claims: Sequence[str],
-    sides: Sides,
-    method: Method,
-    measures: Sequence[MeasureInfo],
-) -> None:
-    """Refuse an n with which some claim could not certify its class even if every copy agreed completely."""
-    share = alpha / len(claims)
-    needed = {info.name: smallest_n(info, share, sides, method) for info in measures if info.name in claims}
-    if "label" in claims:
-        needed["label"] = smallest_n_for_label(share)
-    most = max(needed.values())
-    if n < most:
-        short = [claim for claim in claims if n < needed[claim]]
-        each = f" (each of {len(claims)} claims takes {share:.3g} of it)" if len(claims) > 1 else ""
-        raise InvalidArgument(
-            f"n = {n:,} can never certify the {' or the '.join(short)} at alpha = {alpha:g}{each}, "
-            f"even if every noisy copy agrees; at least {most:,} are needed"
-        )
 
 
 @lru_cache(maxsize=64)
@@ -79,11 +55,4 @@ def _first(enough: Callable[[int], bool], what: str, alpha: float) -> int:
         high *= 2
         if high > _MOST:
             raise InvalidArgument(f"no number of samples certifies the {what} at alpha = {alpha:g}")
-    low = high // 2
-    while high - low > 1:
-        middle = math.ceil((low + high) / 2)
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=enough)

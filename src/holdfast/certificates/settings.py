@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Provenance, Selection, check_claims, claimable
-from holdfast.certificates.feasibility import check_feasible
+from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
@@ -51,12 +51,24 @@ class Settings:
             object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
 
     def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
-        """The same with its claims spelt out, refused if these measures and this noise do not allow them."""
+        """The same with its claims spelt out, refused if these measures and this noise do not allow them.
+
+        An n with which some claim could not certify its class even if every copy agreed completely is refused, too.
+        """
         known = claimable(measures)
         claims = known if self.claims is None else check_claims(self.claims, known)
         self.method.check_noise(noise)
-        sides = check_sides(self.sides)
-        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method, measures=measures)
+        share, sides = self.alpha / len(claims), check_sides(self.sides)
+        needed = {info.name: smallest_n(info, share, sides, self.method) for info in measures if info.name in claims}
+        if "label" in claims:
+            needed["label"] = smallest_n_for_label(share)
+        if self.n < max(needed.values()):
+            short = [claim for claim in claims if self.n < needed[claim]]
+            each = f" (each of {len(claims)} claims takes {share:.3g} of it)" if len(claims) > 1 else ""
+            raise InvalidArgument(
+                f"n = {self.n:,} can never certify the {' or the '.join(short)} at alpha = {self.alpha:g}{each}, "
+                f"even if every noisy copy agrees; at least {max(needed.values()):,} are needed"
+            )
         return replace(self, claims=claims)
 
     def certificate(self, selection: Selection, evidence: Evidence, provenance: Provenance) -> Certificate:

@@ -63,15 +63,15 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         thresholds = question.thresholds_for(runs[0], measure)
         methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
         lines = line_styles(methods, thresholds)
-        panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
-        for axes, run in zip(panels.ravel(), runs, strict=True):
+        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
+        for axes, run in zip(panels, runs, strict=True):
             radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
             own = {method: lines[method] for method in chosen}
             reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
             frame(axes, run, radii, reach)
-        for axes in panels.ravel():
-            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
-        panels.ravel()[0].set_ylabel("certified accuracy")
+        for axes in panels:
+            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels))
+        panels[0].set_ylabel("certified accuracy")
         band = Patch(
             facecolor="0.35", alpha=0.15, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
         )
@@ -82,9 +82,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             fontsize=8.5,
             handlelength=2.6,
         )
-        panels.ravel()[-1].legend(
-            handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5
-        )
+        panels[-1].legend(handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5)
         return figure
 
 
@@ -155,16 +153,12 @@ def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float
 
 def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     """All runs in one panel; each line ends where its run's axis does."""
-    longest, reach = np.zeros(1), 0.0
+    longest, reach, lines = np.zeros(1), 0.0, line_styles([LABEL_METHOD])
     for colour, run in zip(PALETTE, runs, strict=False):
         radii = _axis(run, runs, question)
         longest = max(longest, radii, key=np.max)
-        reach = max(
-            reach,
-            draw_accuracy(
-                axes, run, "label", radii=radii, lines=line_styles([LABEL_METHOD]), interval=LEVEL, colours=(colour,)
-            ),
-        )
+        own = draw_accuracy(axes, run, "label", radii=radii, lines=lines, interval=LEVEL, colours=(colour,))
+        reach = max(reach, own)
     frame(axes, runs[0], longest, reach)
     axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
