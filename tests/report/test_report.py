@@ -96,6 +96,9 @@ def test_a_tabulated_run_gives_the_runs_own_numbers_and_computes_them_once(made:
         at = np.array(radii)
         assert np.array_equal(tabulated.lower("score", "cdf-dkw", at), made.lower("score", "cdf-dkw", at))
     assert seen == [24]
+    tabulated.tabulate((0.25, 0.25, 0.5))
+    for at in (np.array([0.25]), np.array([0.5, 0.25]), np.array(0.25), np.array([[0.5], [0.25]])):
+        assert np.array_equal(tabulated.lower("score", "cdf-dkw", at), made.lower("score", "cdf-dkw", at))
     other = np.array([0.25, 0.3])
     assert np.array_equal(tabulated.lower("score", "cdf-dkw", other), made.lower("score", "cdf-dkw", other))
 

@@ -129,19 +129,22 @@ class Run(ABC):
 
         A report asks for them many times. ``on_inputs`` is told of each bound that had to be computed.
         """
-        self._place = {radius: k for k, radius in enumerate(radii if self.radii is None else self.radii)}
+        at = dict.fromkeys(radii if self.radii is None else self.radii)
+        self._place = {radius: k for k, radius in enumerate(at)}
         self._table = {}
         self._on_inputs = on_inputs
 
     def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Certified lower bounds, shape (inputs, radii)."""
-        if not all(radius in self._place for radius in radii.tolist()):
+        wanted = radii.ravel().tolist()
+        if not all(radius in self._place for radius in wanted):
             self._on_inputs(len(self))
             return self._lower(measure, method, radii)
         if (measure, method) not in self._table:
             self._table[measure, method] = self._lower(measure, method, np.array(tuple(self._place)))
             self._on_inputs(len(self))
-        return self._table[measure, method][:, [self._place[radius] for radius in radii.tolist()]]
+        found = self._table[measure, method][:, [self._place[radius] for radius in wanted]]
+        return found.reshape(len(self), *radii.shape)
 
     @abstractmethod
     def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
