@@ -84,7 +84,7 @@ def triage(
     else:
         _print(found, document.get("applied"), console)
     if figure is not None:
-        save_figure(found.figure(), figure)
+        save_figure(found.figure(), figure, option="--figure")
     if format_ == "text":
         for path in (each for each in (out, figure) if each is not None):
             console.print(f"written: {path}", soft_wrap=True)

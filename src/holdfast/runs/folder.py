@@ -97,8 +97,10 @@ class RunFolder:
         text = json.dumps(config, indent=2) + "\n"
         self.write(_CONFIG, lambda target: target.write_text(text, encoding="utf-8"), replace=True)
 
-    def write(self, name: str, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
-        """Write a file beside its place, then move it there; a failure leaves what was there."""
+    def write(
+        self, name: str, writer: Callable[[Path], object], *, replace: bool = False, option: str = "--out"
+    ) -> Path:
+        """Write a file beside its place, then move it there; a failure leaves what was there, and names ``option``."""
         target = self.path / name
         if target.exists() and not replace:
             raise RunError(f"{target} exists already and is left as it is")
@@ -112,7 +114,7 @@ class RunFolder:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise _explained(target, error) from error
+            raise _explained(target, error, option) from error
         return target
 
     @contextmanager
@@ -132,7 +134,7 @@ class RunFolder:
                 f"another process is writing into {self.path} right now; wait until it ends, or choose another --out"
             ) from error
         except OSError as error:
-            raise _explained(self.path / _LOCK, error) from error
+            raise _explained(self.path / _LOCK, error, "--out") from error
         try:
             yield
         finally:
@@ -195,11 +197,11 @@ def _is_bare(path: Path) -> bool:
     )
 
 
-def _explained(path: Path, error: OSError) -> RunError:
+def _explained(path: Path, error: OSError, option: str) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             f"no space left to write {path}; what was written before is complete. Free some space and run the same command "
             f"again: 'holdfast certify' goes on from there"
         )
     said = os.strerror(error.errno) if error.errno else error
-    return RunError(f"could not write {path}: {said}; choose another place to write to")
+    return RunError(f"could not write {path}: {said}; choose another {option}")

@@ -57,7 +57,6 @@ def import_log(
         sigma = _guess_sigma(source)
     if noise is not None or sigma is not None:
         config.update(noise_fields(as_noise(noise, sigma)))
-    RunFolder.refuse(out)
     RunFolder.check_room(out, bytes_needed=200 * len(log))
     folder = RunFolder.create(out, config)
     folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd"))
