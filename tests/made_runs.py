@@ -10,8 +10,7 @@ import holdfast as hf
 from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
 from holdfast.noise import Gaussian, Noise
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorded import record
+from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.store import Entry, write_part
 
 SIGMA = 0.25

@@ -16,7 +16,6 @@ import holdfast as hf
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.page import write_page
-from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.text import print_report
 from holdfast.runs.certified import CertifiedRun
 from holdfast.serve.service import Served
@@ -126,7 +125,7 @@ def test_the_report_shows_them_as_text_json_and_html(run: CertifiedRun, tmp_path
     rows = as_json([run], Question())["runs"][0]["certified_accuracy"]
     assert {row["threshold"] for row in rows if row["measure"] == "agreement"} == {0.5, 0.8}
     axis = radius_axis([run], Question())
-    page = write_page([TabulatedRun(run, axis)], Question(), axis, tmp_path / "report.html").read_text(encoding="utf-8")
+    page = write_page([run], Question(), axis, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "agreement of two draws" in page
     assert NOISE.title in page
 

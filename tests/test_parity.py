@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 
 import holdfast as hf
 from holdfast.runs.imported import ImportedRun, import_log
-from holdfast.runs.tsv import PAPER_RADII, read_log
+from holdfast.runs.tsv import PAPER_RADII, log_numbers, read_log
 
 # Certified accuracy at R = 0, .25, .5, .75, 1, 1.25 (strictly above the threshold), as published.
 TABLE = {
@@ -52,7 +52,7 @@ def test_the_naive_columns_follow_from_the_first_one(published: Path, name: str)
     log = read_log(published / "cdf-smoothing" / f"{name}.tsv")
     sigma = float(name[-4:])
     support = (-1.0, 1.0) if "margin" in name else (0.0, 1.0)
-    rows = np.array([row.numbers[7:] for row in log.rows if row.predicted >= 0])
+    rows = log_numbers(log)[log.column("predict").to_numpy() >= 0, 7:]
 
     def naive(mean: float) -> NDArray[np.float64]:
         # One score at the mean's own value: its plug-in naive curve is Theorem 1 with e = mean.
@@ -74,7 +74,7 @@ def test_the_largest_published_entries_sit_on_the_dkw_ceiling(published: Path, n
     sigma = float(name[-4:])
     a, b = (-1.0, 1.0) if "margin" in name else (0.0, 1.0)
     # Abstentions were written as 0.0, which is not a bound on a margin.
-    best = np.array([row.numbers[:7] for row in log.rows if row.predicted >= 0]).max(axis=0)
+    best = log_numbers(log)[log.column("predict").to_numpy() >= 0, :7].max(axis=0)
     ceiling = a + (b - a) * ndtr(ndtri(1 - hf.DKW().epsilon(N, ALPHA)) - np.array(PAPER_RADII) / sigma)
     most = hf.ScoreSamples(np.full(N, b), support=(a, b), sigma=sigma)
     ours = hf.bound(most, alpha=ALPHA, method=hf.CDF(hf.DKW())).lower(np.array(PAPER_RADII))

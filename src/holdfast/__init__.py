@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds import CDF, BestOf, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
-from holdfast.certificates.certificate import Certificate, Provenance
+from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.classes import ClassCertificate
-from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.evidence import Evidence, Provenance
 from holdfast.certificates.label import LabelCertificate
 from holdfast.certificates.settings import Settings
 from holdfast.errors import (

@@ -12,7 +12,7 @@ import torch
 import holdfast as hf
 from distributions import NOISES
 from holdfast.certificates.evidence import check_claims, claimable
-from holdfast.certificates.feasibility import check_feasible, smallest_n
+from holdfast.certificates.feasibility import smallest_n
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, measure_named
 from networks import images, small_net
 
@@ -97,15 +97,14 @@ def test_claims_come_label_first_and_then_in_the_order_of_the_evidence() -> None
 
 
 def test_full_agreement_must_be_able_to_name_the_winner() -> None:
-    options = {"alpha": 0.001, "sides": "lower", "method": hf.CDF()}
     n = smallest_n(LEAD, 0.001, "lower", hf.CDF())
     agreed = hf.ScoreSamples(np.full(n, 2.0), support=LEAD.support, sigma=1.0)
     assert hf.bound(agreed, alpha=0.001).lower(0.0) > 0.5
     assert hf.bound(replace(agreed, values=np.full(n - 1, 2.0)), alpha=0.001).lower(0.0) <= 0.5
     assert smallest_n(RISK, 0.001, "lower", hf.CDF()) == 1
-    check_feasible(1, claims=("risk",), measures=(LEAD, RISK), **options)  # type: ignore[arg-type]
+    hf.Settings(1, claims=("risk",)).resolved((LEAD, RISK), hf.Gaussian(1.0))
     with pytest.raises(hf.InvalidArgument, match="can never certify the lead"):
-        check_feasible(n - 1, claims=("lead",), measures=(LEAD, RISK), **options)  # type: ignore[arg-type]
+        hf.Settings(n - 1, claims=("lead",)).resolved((LEAD, RISK), hf.Gaussian(1.0))
 
 
 def test_evidence_adds_measure_by_measure() -> None:

@@ -24,11 +24,9 @@ from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.page import page, script_json
-from holdfast.report.pictures import pictures_of
-from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.text import headline
+from holdfast.report.thumbnails import pictures_of
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.exports import export_log
 from holdfast.runs.imported import import_log
 from holdfast.runs.method_names import method_description
 from holdfast.runs.tsv import write_log
@@ -85,18 +83,22 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert list(axis) == sorted(set(axis))
     assert len(axis) < 110
     assert max(radius_axis([made], Question(radii=(3.0,)))) == 3.0
-    odd = TabulatedRun(made, ())
+    odd = CertifiedRun(made.folder)
     odd.config = {**made.config, **noise_fields(Gaussian(0.1379))}
     assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))
 
 
 def test_a_tabulated_run_gives_the_runs_own_numbers_and_computes_them_once(made: CertifiedRun) -> None:
     seen: list[int] = []
-    tabulated = TabulatedRun(made, (0.0, 0.25, 0.5), on_inputs=seen.append)
+    tabulated = CertifiedRun(made.folder)
+    tabulated.tabulate((0.0, 0.25, 0.5), on_inputs=seen.append)
     for radii in ([0.25], [0.5, 0.0], [0.0, 0.25, 0.5]):
         at = np.array(radii)
         assert np.array_equal(tabulated.lower("score", "cdf-dkw", at), made.lower("score", "cdf-dkw", at))
     assert seen == [24]
+    tabulated.tabulate((0.25, 0.25, 0.5))
+    for at in (np.array([0.25]), np.array([0.5, 0.25]), np.array(0.25), np.array([[0.5], [0.25]])):
+        assert np.array_equal(tabulated.lower("score", "cdf-dkw", at), made.lower("score", "cdf-dkw", at))
     other = np.array([0.25, 0.3])
     assert np.array_equal(tabulated.lower("score", "cdf-dkw", other), made.lower("score", "cdf-dkw", other))
 
@@ -151,7 +153,7 @@ def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
 def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
     made: CertifiedRun, tmp_path: Path, measure: str
 ) -> None:
-    write_log(tmp_path / f"{measure}.tsv", export_log(made, measure))
+    write_log(tmp_path / f"{measure}.tsv", made.export(measure))
     imported = import_log(tmp_path / f"{measure}.tsv", tmp_path / "imported", measure=measure)
     figure = accuracy_figure([made, imported], measure, Question())
     said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}
@@ -222,17 +224,17 @@ def test_nothing_in_a_script_can_end_it() -> None:
 
 def test_a_page_fetches_nothing_and_keeps_the_seed_to_itself(made: CertifiedRun) -> None:
     axis = radius_axis([made], Question())
-    text = page([TabulatedRun(made, axis)], Question(), axis)
+    text = page([made], Question(), axis)
     assert "default-src 'none'" in text
     assert set(re.findall(r"https?://[^\"' ]+", text)) == {"http://www.w3.org/2000/svg"}
     assert f"{SECRET:x}" not in text
-    assert text == page([TabulatedRun(made, axis)], Question(), axis)
+    assert text == page([made], Question(), axis)
 
 
 def test_a_hostile_name_stays_text_in_the_title(tmp_path: Path) -> None:
     made = made_run(tmp_path / "<b>&", 2)
     axis = radius_axis([made], Question())
-    assert "<title>&lt;b&gt;&amp;: certified confidence</title>" in page([TabulatedRun(made, axis)], Question(), axis)
+    assert "<title>&lt;b&gt;&amp;: certified confidence</title>" in page([made], Question(), axis)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from holdfast.cli.app import run as holdfast
 from holdfast.report.text import percent
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.imported import ImportedRun
-from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_COLUMNS, Log, LogRow, write_log
+from holdfast.runs.tsv import log_table, write_log
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from made_runs import made_run
 
@@ -333,10 +333,9 @@ def test_runs_are_compared_and_imported_ones_show_what_there_is(runs: Path, open
 
 def test_a_score_must_exceed_its_threshold_and_a_label_may_reach_its_radius(opened: Opened, tmp_path: Path) -> None:
     """As the papers count: the bound strictly above, the radius up to and including."""
-    bounds = [LogRow(k, 1, 1, (0.7,) * 14, True, 1.0) for k in range(3)]
-    radii = [LogRow(k, 1, 1, (0.25,), True, 1.0) for k in range(3)]
-    write_log(tmp_path / "score_sigma0.25.tsv", Log(PAPER_COLUMNS, bounds))
-    write_log(tmp_path / "label_sigma0.25.tsv", Log(COHEN_COLUMNS, radii))
+    right = [0, 1, 2], [1, 1, 1], [1, 1, 1]
+    write_log(tmp_path / "score_sigma0.25.tsv", log_table(*right, [[0.7] * 14] * 3, [1.0] * 3))
+    write_log(tmp_path / "label_sigma0.25.tsv", log_table(*right, [[0.25]] * 3, [1.0] * 3))
     for name in ("score", "label"):
         assert holdfast(["import", str(tmp_path / f"{name}_sigma0.25.tsv"), "--out", str(tmp_path / name)]) == 0
     page = opened(written(tmp_path, tmp_path / "exact.html", "score", "label"))

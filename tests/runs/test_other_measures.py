@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,16 +30,14 @@ from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
 from holdfast.report.fixed_point import UNIT, lower_codes, support_units, upper_codes
 from holdfast.report.page import page
-from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.text import print_report
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.compact import compact_run
 from holdfast.runs.execute import Plan, execute
-from holdfast.runs.exports import export_log, export_name
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorded import record
+from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.resume import check_same
-from holdfast.runs.tsv import PAPER_RADII, read_log, write_log
+from holdfast.runs.store import Entry, write_part
+from holdfast.runs.tsv import PAPER_RADII, export_name, log_numbers, read_log, write_log
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from made_runs import Made, made_run
@@ -177,7 +173,7 @@ def test_runs_in_two_norms_are_not_drawn_as_one(tmp_path: Path) -> None:
 def document_of(runs: Sequence[CertifiedRun]) -> dict[str, Any]:
     """What a page of these runs holds in words."""
     axis = radius_axis(runs, Question())
-    text = page([TabulatedRun(run, axis) for run in runs], Question(), axis)
+    text = page(runs, Question(), axis)
     found = re.search(r'id="document">(.*?)</script>', text, flags=re.S)
     assert found is not None
     document: dict[str, Any] = json.loads(found[1])
@@ -261,12 +257,12 @@ def test_a_support_too_wide_to_be_stored_is_refused_in_words() -> None:
 
 def test_a_log_is_exported_for_each(made: CertifiedRun, tmp_path: Path) -> None:
     for info in further(made):
-        log = export_log(made, info.name)
+        log = made.export(info.name)
         write_log(tmp_path / f"{info.name}.tsv", log)
-        for row, entry in zip(log.rows, made, strict=True):
+        for row, entry in zip(log_numbers(log), made, strict=True):
             expected = entry.certificate.curve(info.name).lower(np.array(PAPER_RADII))
-            assert row.numbers[:7] == tuple(expected.tolist())
-    assert len(read_log(tmp_path / "mass-3-5.tsv").rows) == len(made)
+            assert row[:7].tolist() == expected.tolist()
+    assert len(read_log(tmp_path / "mass-3-5.tsv")) == len(made)
     out = tmp_path / "command.tsv"
     assert holdfast(["export", str(made.path), "--measure", "mass-3-5", "--out", str(out)]) == 0
     assert out.read_bytes() == (tmp_path / "mass-3-5.tsv").read_bytes()
@@ -355,18 +351,39 @@ def test_what_0_1_0_recorded_is_the_default_measures_under_gaussian_noise(tmp_pa
         check_same(RunFolder.open(tmp_path / "b"), question(Gaussian(0.25), *run.counted, Mass({3, 5}).info), None)
 
 
-def test_a_run_of_0_1_0_keeps_the_answers_that_it_stored(tmp_path: Path) -> None:
-    run = made_run(tmp_path / "a", 40)
-    (tmp_path / "a" / "run.json").write_text(
-        json.dumps({key: value for key, value in run.config.items() if key not in ("noise", "measures")})
-    )
-    part = tmp_path / "a" / "certificates" / "part-00000.parquet"
-    table = pq.read_table(part)
-    turned = pa.array([not each for each in table.column("abstained").to_pylist()])
-    pq.write_table(table.set_column(table.schema.get_field_index("abstained"), "abstained", turned), part)
-    again = hf.Run.open(tmp_path / "a")
-    assert isinstance(again, CertifiedRun)
-    assert again.answers.abstained.tolist() == turned.to_pylist()
+def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path) -> None:
+    """Its copies were checked to sum to one within 0.001: two classes could both have averages of 0.5002."""
+    reached = float(hf.BerkJones().lower(np.array([400]), 400, 0.01)[0])
+    score, margin = (measure.info for measure in DEFAULT_MEASURES)
+    entries = []
+    for index, average in enumerate((0.5002, 0.5006)):
+        value = np.full(400, average / reached)
+        scores = hf.ScoreSamples(value, sigma=0.25).histogram(2**20)
+        margins = hf.ScoreSamples(2 * value - 1, support=margin.support, sigma=0.25).histogram(2**20)
+        made = hf.Provenance(1, index, "none", "none", "cpu", "float32", "0.1.0", seconds=0.0)
+        evidence = hf.Evidence(400, 200, {score: scores, margin: margins})
+        cert = hf.Certificate(0, 10, 0.01, ("score",), "lower", hf.CDF(), evidence, made)
+        assert not cert.abstained
+        entries.append(Entry(index, 0, cert))
+    config = {
+        "kind": "certified",
+        "sigma": 0.25,
+        "n": 400,
+        "n0": 10,
+        "alpha": 0.01,
+        "claims": ["score"],
+        "sides": "lower",
+        "method": "cdf-berk-jones",
+        "provenance": entries[0].certificate.provenance.to_dict(),
+    }
+    write_part(RunFolder.create(tmp_path / "old", config), 0, entries)
+    old = hf.Run.open(tmp_path / "old")
+    assert old.answers.abstained.tolist() == [True, False]
+    assert old.correct.tolist() == [False, True]
+    assert old.export("score").column("predict").to_pylist() == [-1, 0]
+    described = {"measures": [score.to_dict(), margin.to_dict()]}
+    write_part(RunFolder.create(tmp_path / "new", {**config, **described}), 0, entries)
+    assert hf.Run.open(tmp_path / "new").answers.abstained.tolist() == [False, False]
 
 
 def test_a_run_that_describes_no_noise_or_measure_is_refused_in_words(tmp_path: Path) -> None:

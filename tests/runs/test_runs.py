@@ -19,11 +19,10 @@ from holdfast.certificates.settings import Settings
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.compact import compact_run
 from holdfast.runs.execute import Plan, execute
-from holdfast.runs.exports import export_log
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
-from holdfast.runs.tsv import Log, LogRow, read_log, write_log
+from holdfast.runs.tsv import log_numbers, log_table, read_log, write_log
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from networks import images, small_net
@@ -107,11 +106,11 @@ def test_an_exported_log_is_imported_and_exported_again_byte_for_byte(
     run: CertifiedRun, tmp_path: Path, measure: str
 ) -> None:
     first, second = tmp_path / f"{measure}_sigma0.20.tsv", tmp_path / "second.tsv"
-    write_log(first, export_log(run, measure))
+    write_log(first, run.export(measure))
     back = import_log(first, tmp_path / "imported")
     assert back.measures == (measure,)
     assert back.sigma == SIGMA
-    write_log(second, export_log(back, measure))
+    write_log(second, back.export(measure))
     assert first.read_bytes() == second.read_bytes()
     again = import_log(second, tmp_path / "again")
     assert again.log == back.log
@@ -120,22 +119,21 @@ def test_an_exported_log_is_imported_and_exported_again_byte_for_byte(
 
 
 def test_exported_bounds_are_rounded_down_and_abstentions_keep_theirs(run: CertifiedRun) -> None:
-    rows = export_log(run, "margin").rows
-    for entry, row in zip(run, rows, strict=True):
-        assert row.predicted == (-1 if entry.certificate.abstained else entry.certificate.predicted)
-        assert row.numbers[1] == entry.certificate.margin.lower(0.25)
-    assert any(row.predicted == -1 and row.numbers[0] < 0 for row in rows), (
+    log = run.export("margin")
+    predicted, numbers = log.column("predict").to_pylist(), log_numbers(log)
+    for entry, answer, bounds in zip(run, predicted, numbers, strict=True):
+        assert answer == (-1 if entry.certificate.abstained else entry.certificate.predicted)
+        assert bounds[1] == entry.certificate.margin.lower(0.25)
+    assert any(answer == -1 and bounds[0] < 0 for answer, bounds in zip(predicted, numbers, strict=True)), (
         "some toy input must abstain with a negative margin"
     )
 
 
 def test_a_written_log_never_shows_more_than_was_certified(tmp_path: Path) -> None:
     path = tmp_path / "log.tsv"
-    write_log(
-        path, Log(("idx", "label", "predict", "radius", "correct", "time"), [LogRow(1, 2, 2, (0.8996,), True, 75.25)])
-    )
+    write_log(path, log_table([1], [2], [2], [[0.8996]], [75.25]))
     assert path.read_text().splitlines()[1] == "1\t2\t2\t0.899\t1\t0:01:15.250000"
-    assert read_log(path).rows[0] == LogRow(1, 2, 2, (0.899,), True, 75.25)
+    assert read_log(path) == log_table([1], [2], [2], [[0.899]], [75.25])
 
 
 def test_a_log_with_time_in_seconds_or_with_days_is_read(tmp_path: Path) -> None:
@@ -143,7 +141,7 @@ def test_a_log_with_time_in_seconds_or_with_days_is_read(tmp_path: Path) -> None
     path.write_text(
         "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t15.4\n20\t1\t-1\t0.0\t0\t1 day, 0:00:01\n"
     )
-    assert [row.seconds for row in read_log(path).rows] == [15.4, 86_401.0]
+    assert read_log(path).column("time").to_pylist() == [15.4, 86_401.0]
 
 
 def test_an_existing_folder_is_refused_and_left_alone(run: CertifiedRun) -> None:
@@ -262,7 +260,7 @@ def test_an_abstention_is_not_right_whatever_the_threshold(tmp_path: Path) -> No
     )
     assert all(entry.certificate.abstained and entry.certificate.predicted == 0 for entry in found)
     assert found.certified_accuracy("score", radii=[0.0], thresholds=[0.1]).tolist() == [[0.0]]
-    assert not any(row.correct for row in export_log(found, "score").rows)
+    assert not any(found.export("score").column("correct").to_pylist())
 
 
 def test_a_network_and_data_of_ones_own_make_a_run_from_python(tmp_path: Path) -> None:
@@ -355,7 +353,7 @@ def test_a_compact_copy_is_smaller_and_claims_no_more(tmp_path: Path) -> None:
 
 
 def test_what_has_no_histograms_is_not_compacted(run: CertifiedRun, tmp_path: Path) -> None:
-    write_log(tmp_path / "label_sigma0.20.tsv", export_log(run, "label"))
+    write_log(tmp_path / "label_sigma0.20.tsv", run.export("label"))
     log = import_log(tmp_path / "label_sigma0.20.tsv", tmp_path / "imported")
     with pytest.raises(hf.InvalidArgument, match="holds no histograms"):
         compact_run(log, tmp_path / "c")

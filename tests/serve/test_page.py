@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
-from holdfast.certificates.certificate import format_confidence
+from holdfast.certificates.describe import format_confidence
 from holdfast.scores.rounding import ceil_decimals, floor_decimals
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Served

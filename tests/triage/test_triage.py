@@ -17,9 +17,8 @@ import holdfast as hf
 from evidence import evidence_of
 from holdfast.cli.app import run as holdfast
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE
-from holdfast.runs.folder import RunFolder
+from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.imported import import_log
-from holdfast.runs.recorded import record
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import COHEN_COLUMNS
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.named import method_named
-from holdfast.certificates.describe import abstention_reason, describe, format_confidence
-from holdfast.certificates.evidence import CLAIMS, Evidence, check_claims, claimable
+from holdfast.certificates.describe import abstention_reason, describe
+from holdfast.certificates.evidence import Evidence, Provenance, check_claimed, check_claims, claimable
 from holdfast.certificates.label import LabelCertificate
-from holdfast.certificates.provenance import Provenance
-from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, sigma_of
 from holdfast.plotting import draw_curves, house_style, radius_label
@@ -19,8 +18,6 @@ from holdfast.validation import Sides, check_alpha, check_count, check_number, c
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["CLAIMS", "Certificate", "Provenance", "check_claims", "claimable", "format_confidence"]
 
 FORMAT = 1
 
@@ -102,7 +99,7 @@ class Certificate:
 
     def curve(self, name: str) -> Curve:
         """Bounds on the average of one measure, as a function of the radius."""
-        self._claimed(name)
+        check_claimed(name, self.claims)
         if name not in self._known_curves:
             self._known_curves[name] = bound(
                 self.evidence[name], alpha=self.alpha_per_claim, method=self.method, sides=self.sides
@@ -131,7 +128,7 @@ class Certificate:
     @property
     def label(self) -> LabelCertificate:
         """The vote's certificate."""
-        self._claimed("label")
+        check_claimed("label", self.claims)
         return LabelCertificate(self.evidence.votes, self.n, alpha=self.alpha_per_claim, noise=self.noise)
 
     @property
@@ -237,21 +234,14 @@ class Certificate:
                 n0=d["n0"],
                 alpha=d["alpha"],
                 claims=tuple(d["claims"]),
-                sides=check_sides(d["sides"]),
+                sides=d["sides"],
                 method=method_named(d["method"]),
                 evidence=Evidence.from_dict(d["evidence"]),
                 provenance=Provenance.from_dict(d["provenance"]),
-                share=check_number("share", d.get("share", 1.0)),
+                share=d.get("share", 1.0),
             )
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InvalidArgument(f"not a certificate written by to_dict(): {type(error).__name__} {error}") from error
-
-    def _claimed(self, claim: str) -> None:
-        if claim not in self.claims:
-            raise NotClaimed(
-                f"this certificate does not claim {claim!r} (claims={self.claims!r}), and spent no alpha on it; "
-                f"certify with claims=(..., {claim!r}), or cert.recompute(claims=...) from the same samples"
-            )
 
     def _summary(self) -> dict[str, Any]:
         radii = [0.0, *(k * self.noise.scale for k in (1, 2, 3))]

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds import Curves, Method, bound_many
 from holdfast.bounds.search import largest_radius
-from holdfast.certificates.certificate import Provenance
-from holdfast.errors import InvalidArgument, NotClaimed
+from holdfast.certificates.evidence import Provenance, check_claimed, check_claims
+from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_alpha, check_radii
@@ -69,10 +69,8 @@ class ClassCertificate:
     @staticmethod
     def check(claims: Sequence[str] | None, alpha: float, method: Method, noise: Noise) -> tuple[str, ...]:
         """The claims, None being all; refused if they do not exist, and so is a method that gives no certificate from counts."""
-        wanted = CLASS_CLAIMS if claims is None else (claims,) if isinstance(claims, str) else tuple(claims)
+        wanted = CLASS_CLAIMS if claims is None else check_claims(claims, CLASS_CLAIMS)
         check_alpha(alpha)
-        if not wanted or not set(wanted) <= set(CLASS_CLAIMS) or len(set(wanted)) != len(wanted):
-            raise InvalidArgument(f"claims must be one or more of {', '.join(CLASS_CLAIMS)}, each once, got {claims!r}")
         if not isinstance(method, Method) or method.needs_order or not method.guaranteed:
             raise InvalidArgument(
                 f"method must give certificates from counts, such as CDF(band=BerkJones()), got {method!r}"
@@ -87,13 +85,13 @@ class ClassCertificate:
 
     @cached_property
     def _scores(self) -> Curves:
-        self._claimed("scores")
+        check_claimed("scores", self.claims)
         alpha = self.alpha / len(self.claims) / self.classes
         return bound_many(self.counts.scores, alpha=alpha, method=self.method, sides="both")
 
     @cached_property
     def _gaps(self) -> Curves:
-        self._claimed("gaps")
+        check_claimed("gaps", self.claims)
         alpha = self.alpha / len(self.claims) / (self.classes - 1)
         return bound_many([self.counts.gaps[k] for k in self._others], alpha=alpha, method=self.method)
 
@@ -128,9 +126,3 @@ class ClassCertificate:
             return np.asarray(leads.min(axis=0), dtype=np.float64)
 
         return largest_radius(smallest_lead, 1e-12, unit=self.counts.noise.scale)
-
-    def _claimed(self, claim: str) -> None:
-        if claim not in self.claims:
-            raise NotClaimed(
-                f"this certificate does not claim {claim!r} (claims={self.claims!r}), and spent no alpha on it"
-            )

@@ -10,6 +10,8 @@ from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_numbe
 if TYPE_CHECKING:
     from holdfast.certificates.certificate import Certificate
 
+UNKNOWN_NORM = "an unknown norm"
+
 
 def describe(certificate: "Certificate", name: str | None = None) -> str:
     """What it says within one unit of the noise, how sure that is, and what it was made from."""
@@ -50,9 +52,10 @@ def format_confidence(alpha: float) -> str:
     return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
 
 
-def in_norm(noise: Noise) -> str:
-    """Text after a radius that names its norm; empty for l2, the field's default."""
-    return "" if noise.norm == "l2" else f" in {noise.norm}"
+def in_norm(noise: Noise | None) -> str:
+    """Text after a radius that names its norm; empty for l2, the field's default. None is a noise that nobody named."""
+    norm = UNKNOWN_NORM if noise is None else noise.norm
+    return "" if norm == "l2" else f" in {norm}"
 
 
 def _claims(certificate: "Certificate") -> list[str]:

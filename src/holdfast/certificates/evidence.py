@@ -1,18 +1,17 @@
-"""The counts that sampling returns: they add, and any certificate can be computed from them again.
+"""The counts that sampling returns, and where they come from: they add, and any certificate can be computed from them again.
 
 Selection and estimation are different types, so that the copies a class was chosen from cannot end up in its bound.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument, NotClaimed
-from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
+from holdfast.measures import SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
 from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
 from holdfast.validation import check_count
@@ -23,11 +22,32 @@ SCORE_UNIT = 2**40
 MOST_SELECTION = 2**22
 """More selection copies than this could overflow the sums."""
 
-CLAIMS = ("label", *(measure.name for measure in DEFAULT_MEASURES))
-"""What is claimed unless told otherwise."""
-
 MEASURES_0_1_0 = (replace(PredictionScore().info, winning=(1 + SUM_TOLERANCE_0_1_0) / 2), Margin().info)
 """What Holdfast 0.1.0 counted. Its copies were checked less closely, so that the score wins a little later."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the noisy copies came from; with the same seed, index and model they can be drawn again."""
+
+    seed: int
+    index: int
+    noise: str
+    model: str
+    device: str
+    precision: str
+    version: str
+    seconds: float = field(compare=False)
+    compiled: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
+        return {**vars(self), "seed": f"{self.seed:#x}"}
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "Provenance":
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{**d, "seed": int(d["seed"], 16)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +92,7 @@ class Evidence:
         check_count("votes", self.votes, at_least=0)
         if not self.histograms:
             raise InvalidArgument("evidence must have the histogram of at least one measure")
-        object.__setattr__(self, "histograms", MappingProxyType(dict(self.histograms)))
+        object.__setattr__(self, "histograms", dict(self.histograms))
         counted = {info.name: histogram.n for info, histogram in self.histograms.items()}
         if len(counted) != len(self.histograms):
             raise InvalidArgument("evidence must have one histogram for each name of a measure")
@@ -125,9 +145,6 @@ class Evidence:
             self.n, self.votes, {info: histogram.coarser(bins) for info, histogram in self.histograms.items()}
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Evidence, (self.n, self.votes, dict(self.histograms))
-
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON: each measure's histogram under its name."""
         return {
@@ -156,9 +173,18 @@ def claimable(measures: Iterable[MeasureInfo]) -> tuple[str, ...]:
     return ("label", *(info.name for info in measures))
 
 
-def check_claims(claims: Sequence[str], known: Sequence[str] = CLAIMS) -> tuple[str, ...]:
+def check_claims(claims: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the claims in the order of ``known``, if they are among them, different and at least one."""
     wanted = (claims,) if isinstance(claims, str) else tuple(claims)
     if not wanted or len(set(wanted)) != len(wanted) or not set(wanted) <= set(known):
         raise InvalidArgument(f"claims must be one or more of {', '.join(known)}, each once, got {claims!r}")
     return tuple(claim for claim in known if claim in wanted)
+
+
+def check_claimed(claim: str, claims: Sequence[str]) -> None:
+    """Refuse to speak of what a certificate does not claim."""
+    if claim not in claims:
+        raise NotClaimed(
+            f"this certificate does not claim {claim!r} (claims={claims!r}), and spent no alpha on it; certify with "
+            f"claims=(..., {claim!r}), or recompute(claims=...) from the same samples where the certificate can"
+        )

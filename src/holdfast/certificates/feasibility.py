@@ -1,7 +1,7 @@
-"""The smallest n that can certify anything: checked before sampling."""
+"""The smallest n that can certify anything, even if every noisy copy agrees completely."""
 
-import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -9,36 +9,11 @@ import numpy as np
 from holdfast.bounds import Method, bound
 from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
-from holdfast.measures import DEFAULT_MEASURES, MeasureInfo
+from holdfast.measures import MeasureInfo
 from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
 _MOST = 2**40
-_DEFAULT = tuple(measure.info for measure in DEFAULT_MEASURES)
-
-
-def check_feasible(
-    n: int,
-    *,
-    alpha: float,
-    claims: Sequence[str],
-    sides: Sides,
-    method: Method,
-    measures: Sequence[MeasureInfo] = _DEFAULT,
-) -> None:
-    """Refuse an n with which some claim could not certify its class even if every copy agreed completely."""
-    share = alpha / len(claims)
-    needed = {info.name: smallest_n(info, share, sides, method) for info in measures if info.name in claims}
-    if "label" in claims:
-        needed["label"] = smallest_n_for_label(share)
-    most = max(needed.values())
-    if n < most:
-        short = [claim for claim in claims if n < needed[claim]]
-        each = f" (each of {len(claims)} claims takes {share:.3g} of it)" if len(claims) > 1 else ""
-        raise InvalidArgument(
-            f"n = {n:,} can never certify the {' or the '.join(short)} at alpha = {alpha:g}{each}, "
-            f"even if every noisy copy agrees; at least {most:,} are needed"
-        )
 
 
 @lru_cache(maxsize=64)
@@ -55,10 +30,12 @@ def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method)
     try:
         hash(method)
     except TypeError:  # somebody's own method, which may change
-        return _search(measure, alpha, sides, method)
-    return _remembered(measure, alpha, sides, method)
+        return _search.__wrapped__(measure, alpha, sides, method)
+    return _search(measure, alpha, sides, method)
 
 
+# Settings may be made for every input: the search would take longer than choosing its class.
+@lru_cache(maxsize=64)
 def _search(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
     if measure.winning is None:
         return 1
@@ -78,15 +55,4 @@ def _first(enough: Callable[[int], bool], what: str, alpha: float) -> int:
         high *= 2
         if high > _MOST:
             raise InvalidArgument(f"no number of samples certifies the {what} at alpha = {alpha:g}")
-    low = high // 2
-    while high - low > 1:
-        middle = math.ceil((low + high) / 2)
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-# Settings are made for every input: the search would take longer than choosing its class.
-_remembered = lru_cache(maxsize=64)(_search)
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=enough)

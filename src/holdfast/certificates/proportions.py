@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ class ShareIntervals:
     upper: NDArray[np.float64]
 
 
+@lru_cache(maxsize=16)
 def share_intervals(n: int, *, level: float = LEVEL) -> ShareIntervals:
     """The intervals of 0, 1, ..., n successes; half of ``1 - level`` on either side."""
     check_count("n", n)

@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificates.certificate import Certificate, Provenance
-from holdfast.certificates.evidence import (
-    CLAIMS,
-    MOST_SELECTION,
-    Evidence,
-    Selection,
-    check_claims,
-    claimable,
-)
-from holdfast.certificates.feasibility import check_feasible
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Provenance, Selection, check_claims, claimable
+from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
@@ -22,7 +15,7 @@ from holdfast.validation import check_alpha, check_count, check_sides
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked as a whole, before anything is sampled.
+    """Checked one by one here, and as a whole by :meth:`resolved`, before anything is sampled.
 
     Attributes:
         n: noisy copies for estimation.
@@ -43,7 +36,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_count("n", self.n)
         check_count("n0", self.n0, at_most=MOST_SELECTION)
-        sides = check_sides(self.sides)
+        check_sides(self.sides)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         if not isinstance(self.method, Method):
             raise InvalidArgument(
@@ -54,21 +47,28 @@ class Settings:
                 f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
                 f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
             )
-        asked = (self.claims,) if isinstance(self.claims, str) else self.claims
-        claims = CLAIMS if asked is None else tuple(asked)
-        if asked is not None:
-            object.__setattr__(self, "claims", claims)
-        # What may be claimed is known when it is resolved, and told then.
-        if claims and set(claims) <= set(CLAIMS) and len(set(claims)) == len(claims):
-            check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method)
+        if self.claims is not None:
+            object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
 
     def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
-        """The same with its claims spelt out, refused if these measures and this noise do not allow them."""
+        """The same with its claims spelt out, refused if these measures and this noise do not allow them.
+
+        An n with which some claim could not certify its class even if every copy agreed completely is refused, too.
+        """
         known = claimable(measures)
         claims = known if self.claims is None else check_claims(self.claims, known)
         self.method.check_noise(noise)
-        sides = check_sides(self.sides)
-        check_feasible(self.n, alpha=self.alpha, claims=claims, sides=sides, method=self.method, measures=measures)
+        share, sides = self.alpha / len(claims), check_sides(self.sides)
+        needed = {info.name: smallest_n(info, share, sides, self.method) for info in measures if info.name in claims}
+        if "label" in claims:
+            needed["label"] = smallest_n_for_label(share)
+        if self.n < max(needed.values()):
+            short = [claim for claim in claims if self.n < needed[claim]]
+            each = f" (each of {len(claims)} claims takes {share:.3g} of it)" if len(claims) > 1 else ""
+            raise InvalidArgument(
+                f"n = {self.n:,} can never certify the {' or the '.join(short)} at alpha = {self.alpha:g}{each}, "
+                f"even if every noisy copy agrees; at least {max(needed.values()):,} are needed"
+            )
         return replace(self, claims=claims)
 
     def certificate(self, selection: Selection, evidence: Evidence, provenance: Provenance) -> Certificate:

@@ -34,7 +34,6 @@ def demo(
     from holdfast.report.axis import radius_axis
     from holdfast.report.figures import examples_figure, save_figure, write_figures
     from holdfast.report.page import write_page
-    from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import thumbnails
     from holdfast.runs.execute import Plan
@@ -77,10 +76,10 @@ def demo(
     images = [chosen.image(positions[entry.index]) for entry in examples.values()]
     folder, question = target / "figures", Question()
     axis = radius_axis([run], question)
-    tabulated = TabulatedRun(run, axis)
-    written = write_figures([tabulated], question, folder)
+    run.tabulate(axis)
+    written = write_figures([run], question, folder)
     written.append(save_figure(examples_figure(list(examples.values()), images, names), folder / "examples.png"))
-    page = write_page([tabulated], question, axis, folder / PAGE, pictures={0: thumbnails(run, chosen)})
+    page = write_page([run], question, axis, folder / PAGE, pictures={0: thumbnails(run, chosen)})
     say("\nFigures", style="bold")
     for path in written:
         say(f"  {path}")

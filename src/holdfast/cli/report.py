@@ -44,9 +44,8 @@ def report(
     from holdfast.report.axis import radius_axis
     from holdfast.report.figures import write_figures
     from holdfast.report.page import check_replaceable, write_page
-    from holdfast.report.pictures import pictures_of
-    from holdfast.report.tabulated import TabulatedRun
     from holdfast.report.text import print_report
+    from holdfast.report.thumbnails import pictures_of
     from holdfast.runs.run import Run
     from holdfast.validation import check_radii
 
@@ -69,20 +68,22 @@ def report(
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
         if format_ == "json":
-            asking = [TabulatedRun(run, question.radii_for(run), on_inputs=on_inputs) for run in opened]
-            text = json.dumps(as_json(asking, question), indent=2) + "\n"
+            for run in opened:
+                run.tabulate(question.radii_for(run), on_inputs=on_inputs)
+            text = json.dumps(as_json(opened, question), indent=2) + "\n"
             if out is None:
                 typer.echo(text, nl=False)
             else:
                 write_new_file(out, lambda path: path.write_text(text, encoding="utf-8"))
             return
         axis = radius_axis(opened, question)
-        tabulated = [TabulatedRun(run, axis, on_inputs=on_inputs) for run in opened]
+        for run in opened:
+            run.tabulate(axis, on_inputs=on_inputs)
         if format_ == "text":
-            print_report(tabulated, question, Console(highlight=False))
-            for path in write_figures(tabulated, question, folder):
+            print_report(opened, question, Console(highlight=False))
+            for path in write_figures(opened, question, folder):
                 say(f"figure: {path}")
-        write_page(tabulated, question, axis, page, pictures=pictures)
+        write_page(opened, question, axis, page, pictures=pictures)
     say(f"report: {page} (open it in a browser)")
 
 

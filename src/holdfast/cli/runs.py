@@ -4,21 +4,32 @@ from pathlib import Path
 
 import typer
 
-from holdfast.cli.console import check_new_file, report_command, say, write_new_file
+from holdfast.cli.console import check_new_file, note, report_command, say, write_new_file
+from holdfast.cli.options import MEASURED
 
 
 def import_command(
     log: Path = typer.Argument(..., help="A TSV log of the paper's code or of Cohen et al.'s."),
     out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
-    measure: str | None = typer.Option(None, help="'score' or 'margin'; default: from the file's name and numbers."),
+    measure: str | None = typer.Option(
+        None,
+        help=f"What the bounds are of: {MEASURED}. Default: from the file's name, such as paper_margin.tsv, or numbers.",
+    ),
     sigma: float | None = typer.Option(None, help="The noise it was made with; default: from the file's name."),
+    noise: str | None = typer.Option(
+        None, help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5."
+    ),
 ) -> None:
     """Import a log of label radii (Cohen et al.) or of confidence bounds (the paper)."""
+    from holdfast.noise import noise_named
     from holdfast.runs.imported import import_log
 
-    run = import_log(log, out, measure=measure, sigma=sigma)
-    known = "noise unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
-    say(f"imported {len(run)} inputs ({run.measures[0]}, {known}) into {out}; next: {report_command(out)}")
+    run = import_log(log, out, measure=measure, sigma=sigma, noise=None if noise is None else noise_named(noise))
+    known = "noise and norm unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
+    of = run.measures[0]
+    if of != "label" and measure is None and of not in log.name.lower():
+        note(f"neither --measure nor the name of {log} says what its bounds are of; they are taken to be of the {of}")
+    say(f"imported {len(run)} inputs ({of}, {known}) into {out}; next: {report_command(out)}")
 
 
 def export(
@@ -27,18 +38,17 @@ def export(
     measure: str = typer.Option(..., help="'label' for Cohen et al.'s format; the name of a measure for the paper's."),
 ) -> None:
     """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
-    from holdfast.runs.exports import export_log
     from holdfast.runs.run import Run
     from holdfast.runs.tsv import write_log
 
     check_new_file(out)
     opened = Run.open(run)
-    log = export_log(opened, measure)
+    log = opened.export(measure)
     write_new_file(out, lambda path: write_log(path, log))
-    planned, rest = opened.config.get("inputs", len(log.rows)), ""
-    if planned != len(log.rows):
+    planned, rest = opened.config.get("inputs", len(log)), ""
+    if planned != len(log):
         rest = f", of {planned} inputs: the others are not certified, or their files are missing"
-    say(f"{len(log.rows)} rows in {out}{rest}")
+    say(f"{len(log)} rows in {out}{rest}")
 
 
 def compact(

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from holdfast.certificates.proportions import LEVEL, ShareIntervals, share_intervals
+from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.runs.method_names import LABEL_METHOD, guaranteed
 from holdfast.runs.run import Run
@@ -114,13 +113,8 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
 
 def _interval(share: float, n: int) -> list[float]:
     """Where the population's share is likely to be; see :class:`~holdfast.certificates.proportions.ShareIntervals`."""
-    of, k = _intervals(n), round(share * n)
+    of, k = share_intervals(n), round(share * n)
     return [float(of.lower[k]), float(of.upper[k])]
-
-
-@lru_cache(maxsize=16)
-def _intervals(n: int) -> ShareIntervals:
-    return share_intervals(n)
 
 
 def work(runs: Sequence[Run], question: Question) -> int:

@@ -1,7 +1,6 @@
 """Figures of a report, written as PNG and SVG files."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +13,16 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
-from holdfast.runs.folder import file_stem
+from holdfast.runs.folder import RunFolder, file_stem
+from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.plot import (
+    colour_handles,
     draw_accuracy,
     frame,
-    interval_handle,
     line_styles,
     method_handles,
     radii_label,
-    run_handles,
+    short_name,
     threshold_handles,
 )
 from holdfast.runs.run import Run
@@ -52,6 +52,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
     """
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
     with house_style():
         if measure == "label":
@@ -61,27 +62,27 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
         thresholds = question.thresholds_for(runs[0], measure)
         methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
-        lines = line_styles(methods)
-        panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
-        for axes, run in zip(panels.ravel(), runs, strict=True):
+        lines = line_styles(methods, thresholds)
+        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
+        for axes, run in zip(panels, runs, strict=True):
             radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
-            reach = draw_accuracy(
-                axes, run, measure, radii=radii, thresholds=thresholds, methods=chosen, interval=LEVEL, lines=lines
-            )
+            own = {method: lines[method] for method in chosen}
+            reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
             frame(axes, run, radii, reach)
-        for axes in panels.ravel():
-            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels.ravel()))
-        panels.ravel()[0].set_ylabel("certified accuracy")
+        for axes in panels:
+            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels))
+        panels[0].set_ylabel("certified accuracy")
+        band = Patch(
+            facecolor="0.35", alpha=0.15, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
+        )
         figure.legend(
-            handles=[*method_handles(lines), interval_handle(LEVEL)],
+            handles=[*method_handles(lines), band],
             loc="outside lower center",
             ncols=min(len(lines) + 1, max(2, 2 * len(runs))),
             fontsize=8.5,
             handlelength=2.6,
         )
-        panels.ravel()[-1].legend(
-            handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5
-        )
+        panels[-1].legend(handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5)
         return figure
 
 
@@ -135,19 +136,12 @@ def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> P
     kind = path.suffix.removeprefix(".")
     # The same figure gives the same file, on any day.
     notes = {"svg": {"Creator": "holdfast", "Date": None}, "pdf": {"Creator": "holdfast", "CreationDate": None}}
-    temporary = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(file: Path) -> None:
         with house_style():
-            figure.savefig(temporary, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise RunError(
-            f"could not write the figure {path} ({error.strerror}); choose another folder with {option}"
-        ) from error
-    return path
+            figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
+
+    return RunFolder(path.parent).write(path.name, write, replace=True, option=option)
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:
@@ -159,13 +153,14 @@ def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float
 
 def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     """All runs in one panel; each line ends where its run's axis does."""
-    longest, reach = np.zeros(1), 0.0
+    longest, reach, lines = np.zeros(1), 0.0, line_styles([LABEL_METHOD])
     for colour, run in zip(PALETTE, runs, strict=False):
         radii = _axis(run, runs, question)
         longest = max(longest, radii, key=np.max)
-        reach = max(reach, draw_accuracy(axes, run, "label", radii=radii, interval=LEVEL, colours=(colour,)))
+        own = draw_accuracy(axes, run, "label", radii=radii, lines=lines, interval=LEVEL, colours=(colour,))
+        reach = max(reach, own)
     frame(axes, runs[0], longest, reach)
     axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
-    axes.legend(handles=run_handles(runs), fontsize=8.5)
+    axes.legend(handles=colour_handles([short_name(run) for run in runs]), fontsize=8.5)

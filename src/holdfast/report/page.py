@@ -12,10 +12,10 @@ from typing import Any
 
 from holdfast.errors import RunError
 from holdfast.report.accuracy import Question
-from holdfast.report.packing import Columns
-from holdfast.report.payload import payload
-from holdfast.report.tabulated import TabulatedRun
+from holdfast.report.payload import Columns, payload
 from holdfast.report.thumbnails import Sheets
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import Run
 
 # In the order they are put together; each may use what stands above it.
 _SCRIPTS = (
@@ -52,7 +52,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def write_page(
-    runs: Sequence[TabulatedRun],
+    runs: Sequence[Run],
     question: Question,
     radii: Sequence[float],
     path: Path,
@@ -61,19 +61,11 @@ def write_page(
 ) -> Path:
     """Write the report of some runs; ``radii`` is the axis they were tabulated on."""
     text = page(runs, question, radii, pictures=pictures)
-    temporary = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(text.encode())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunError(f"could not write the report {path} ({error.strerror}); choose another --out") from error
-    return path
+    return RunFolder(path.parent).write(path.name, lambda file: file.write_bytes(text.encode()), replace=True)
 
 
 def page(
-    runs: Sequence[TabulatedRun],
+    runs: Sequence[Run],
     question: Question,
     radii: Sequence[float],
     *,

@@ -1,32 +1,62 @@
 """What the page of a report holds: facts in words, and columns of numbers from which it computes everything else."""
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificates.describe import format_confidence, in_norm
+from holdfast.certificates.describe import UNKNOWN_NORM, format_confidence, in_norm
 from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
-from holdfast.report.packing import Columns
-from holdfast.report.tabulated import TabulatedRun
 from holdfast.report.thumbnails import Sheets
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.method_names import guaranteed, method_description
+from holdfast.runs.run import Run
 from holdfast.scores import OccupiedCounters
 from holdfast.scores.rounding import format_number
 from holdfast.version import installed_version
 
 HISTOGRAM_BINS = 50
 _RIGHT, _WRONG, _ABSTAINED = 0, 1, 2
+_TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4"}
+_ALIGNED = 4
+
+
+@dataclass
+class Columns:
+    """Collects columns; each is known by the little description that :meth:`add` returns."""
+
+    _parts: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, values: NDArray[Any], *, row: int = 0) -> dict[str, Any]:
+        """Keep a column. With ``row``, rows of that length are kept as differences, which compress better."""
+        column = np.ascontiguousarray(values).ravel()
+        if row:
+            rows = column.reshape(-1, row)
+            # Differences wrap around, and so do the sums that undo them.
+            column = np.ascontiguousarray(np.diff(rows, axis=1, prepend=rows.dtype.type(0))).ravel()
+        name = _TYPES[column.dtype.name]
+        described = {"type": name, "at": self._size, "count": int(column.size), "row": row}
+        data = column.astype(column.dtype.newbyteorder("<")).tobytes()
+        padded = data + bytes(-len(data) % _ALIGNED)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return described
+
+    def text(self) -> str:
+        """Everything, compressed (zlib) and in base64."""
+        return base64.b64encode(zlib.compress(b"".join(self._parts), 6)).decode("ascii")
 
 
 def payload(
-    runs: Sequence[TabulatedRun],
+    runs: Sequence[Run],
     question: Question,
     radii: Sequence[float],
     pictures: Mapping[int, Sheets],
@@ -39,7 +69,7 @@ def payload(
         "unit": UNIT,
         "radii": [format_number(radius) for radius in radii],
         "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
-        "norms": list(dict.fromkeys(run.norm for run in runs)),
+        "norms": list(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs)),
         "start": {"radius": _start(runs[0], question, radii)},
         "intervals": {
             "level": format_number(LEVEL),
@@ -52,7 +82,7 @@ def payload(
     }
 
 
-def _described(runs: Sequence[TabulatedRun], measure: str, question: Question) -> dict[str, Any]:
+def _described(runs: Sequence[Run], measure: str, question: Question) -> dict[str, Any]:
     """What can be chosen on the page, with the range of its thresholds and the usual ones; the label has none."""
     if measure == "label":
         return {"name": measure, "title": measure, "units": None, "thresholds": []}
@@ -66,14 +96,14 @@ def _described(runs: Sequence[TabulatedRun], measure: str, question: Question) -
     }
 
 
-def _start(run: TabulatedRun, question: Question, radii: Sequence[float]) -> int:
+def _start(run: Run, question: Question, radii: Sequence[float]) -> int:
     """Where the slider of the radius stands when the page opens: at the first that was asked for, or the noise's scale."""
     asked = [radius for radius in question.radii or () if radius > 0]
     radius = asked[0] if asked else 0.25 if run.noise is None else run.noise.scale
     return int(np.argmin(np.abs(np.array(radii) - radius)))
 
 
-def _names(runs: Sequence[TabulatedRun]) -> list[str]:
+def _names(runs: Sequence[Run]) -> list[str]:
     """Folders' names; with their parents' where two are the same."""
     plain = [run.path.name for run in runs]
     return [
@@ -91,7 +121,7 @@ def _intervals(n: int, columns: Columns) -> dict[str, Any]:
 
 
 def _run(
-    run: TabulatedRun,
+    run: Run,
     name: str,
     question: Question,
     radii: Sequence[float],
@@ -106,7 +136,7 @@ def _run(
         "kind": config["kind"],
         "inputs": len(run),
         "noise": None if run.noise is None else run.noise.title,
-        "inNorm": "" if run.noise is None else in_norm(run.noise),
+        "inNorm": in_norm(run.noise),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
         "method": config.get("method"),
@@ -125,7 +155,7 @@ def _run(
     }
 
 
-def _label(run: TabulatedRun, radii: Sequence[float], columns: Columns) -> dict[str, Any]:
+def _label(run: Run, radii: Sequence[float], columns: Columns) -> dict[str, Any]:
     """The label's radius rounded down, and how many radii of the axis it reaches: that comparison is not rounded."""
     found = run.label_radius
     reached = np.searchsorted(np.array(radii), found, side="right")
@@ -135,9 +165,7 @@ def _label(run: TabulatedRun, radii: Sequence[float], columns: Columns) -> dict[
     }
 
 
-def _measure(
-    run: TabulatedRun, measure: str, question: Question, radii: Sequence[float], columns: Columns
-) -> dict[str, Any]:
+def _measure(run: Run, measure: str, question: Question, radii: Sequence[float], columns: Columns) -> dict[str, Any]:
     info = run.measure(measure)
     at, known = np.array(radii), np.array(radii if run.radii is None else run.radii)
     # Bounds fall with the radius: between known radii the value of the next larger one holds, and beyond the last, nothing.
@@ -164,12 +192,11 @@ def _measure(
         "upper": None,
         "histogram": None,
     }
-    stored = run.run
-    if isinstance(stored, CertifiedRun):
-        if stored.config["sides"] == "both":
-            upper = stored.upper(measure, str(stored.config["method"]), at)
+    if isinstance(run, CertifiedRun):
+        if run.config["sides"] == "both":
+            upper = run.upper(measure, str(run.config["method"]), at)
             found["upper"] = columns.add(upper_codes(upper, info.support), row=len(radii))
-        counted = [_counted(scores) for scores in stored.scores(measure)]
+        counted = [_counted(scores) for scores in run.scores(measure)]
         found["histogram"] = columns.add(np.array(counted))
         found["bins"] = HISTOGRAM_BINS
     return found
@@ -183,7 +210,7 @@ def _counted(scores: OccupiedCounters) -> NDArray[np.int32]:
     return np.bincount(where, weights=scores.counts, minlength=HISTOGRAM_BINS).astype(np.int32)
 
 
-def facts(run: TabulatedRun) -> list[list[str]]:
+def facts(run: Run) -> list[list[str]]:
     """What was run, on what, with which versions: pairs of words. The seed is left out: reports are shown to others."""
     config = run.config
     planned = config.get("inputs", len(run))
@@ -197,7 +224,7 @@ def facts(run: TabulatedRun) -> list[list[str]]:
         ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} ({why_fewer(config)})"),
         ("model", config.get("model") or config.get("provenance", {}).get("model")),
         ("noise", None if run.noise is None else run.noise.title),
-        ("radii are in", run.norm),
+        ("radii are in", run.norm or UNKNOWN_NORM),
         ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),
         ("copies to choose the class (n0)", config.get("n0")),
         ("alpha, for everything on one certificate", None if "alpha" not in config else format_number(config["alpha"])),

@@ -24,8 +24,9 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     column = max(5, *(len(format_number(radius)) for radius in radii)) + 2
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
-    where = "" if run.noise is None else in_norm(run.noise)
-    notes = [f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{where}."]
+    notes = [
+        f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{in_norm(run.noise)}."
+    ]
     if run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from holdfast.errors import DatasetError
 from holdfast.runs.run import Run
 from holdfast.zoo.datasets.labelled import LabelledData
+from holdfast.zoo.datasets.open import EMBEDDED, open_dataset
 
 _ACROSS = 20
 _TILES = _ACROSS * _ACROSS
@@ -29,6 +31,29 @@ class Sheets:
     across: int
     width: int
     height: int
+
+
+def pictures_of(runs: Sequence[Run], names: Sequence[str]) -> dict[int, Sheets]:
+    """Pictures of the runs' inputs, by the position of the run: from the data named, and from the embedded data.
+
+    Each of the data named must be those of at least one run.
+    """
+    found: dict[int, Sheets] = {}
+    for name in names:
+        refusals = []
+        for position, run in enumerate(runs):
+            data = open_dataset(name, split=str(run.config.get("split", "test")))
+            try:
+                found[position] = thumbnails(run, data)
+            except DatasetError as refusal:
+                refusals.append(refusal)
+        if len(refusals) == len(runs):
+            raise refusals[0]
+    for position, run in enumerate(runs):
+        if position not in found and run.config.get("data") == EMBEDDED and run.config["kind"] == "certified":
+            with suppress(DatasetError):  # a folder of one's own may have the embedded data's name
+                found[position] = thumbnails(run, open_dataset(EMBEDDED))
+    return found
 
 
 def thumbnails(run: Run, data: LabelledData) -> Sheets:

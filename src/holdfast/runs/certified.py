@@ -1,10 +1,11 @@
 """A run of Holdfast's own: every bound can be computed again from the stored counts."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.bounds import Curve, bound
@@ -14,39 +15,41 @@ from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import RunError
 from holdfast.noise import Noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
-from holdfast.runs.folder import RunFolder
+from holdfast.runs.folder import recorded_noise
 from holdfast.runs.method_names import LABEL_METHOD
-from holdfast.runs.parts import read_columns, read_indices
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.store import Entry, read_entries, read_scores
+from holdfast.runs.store import Entry, read_columns, read_entries, read_scores
+from holdfast.runs.tsv import PAPER_RADII, log_table
 from holdfast.scores import OccupiedCounters
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
-_KEPT = 1_000
 
 
 class CertifiedRun(Run):
     """Certificates with the samples' histograms: any radius, threshold, method or alpha, without sampling again.
 
-    A run of up to a thousand inputs is kept in memory once it is asked for; a longer one is read again each time.
+    Iterating reads the entries from disk, one part at a time; ``entries`` keeps all of them in memory.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        super().__init__(folder)
-        self._folder = folder
-        self._curves: dict[tuple[str, str], list[Curve]] = {}
+    @property
+    def noise(self) -> Noise:
+        """The noise that was added."""
+        found = recorded_noise(self.config)
+        if found is None:
+            raise RunError(f"{self.path}/run.json says nothing of the noise; restore it from a copy")
+        return found
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All inputs, in the order of their index, in memory."""
-        return tuple(read_entries(self._folder))
+        return tuple(self)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries) if len(self) <= _KEPT else read_entries(self._folder)
+        return read_entries(self.folder, self.config, self.noise, self.counted)
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
-        """One at a time, from the store if the run is long; a run that is no fair sample is refused.
+        """One at a time; a run that is no fair sample is refused.
 
         Inputs that happen to be finished, or whose file is left, are not drawn like the others; and on inputs that the
         network was trained on it is surer than on new ones.
@@ -55,17 +58,15 @@ class CertifiedRun(Run):
         check_held_out(self.path, self.config)
         return ((entry.certificate, entry.label) for entry in self)
 
-    def __len__(self) -> int:
-        return self._length
-
-    @cached_property
-    def _length(self) -> int:
-        return len(read_indices(self._folder))
-
     @property
     def measures(self) -> tuple[str, ...]:
         """The certificates' claims."""
         return tuple(self.config["claims"])
+
+    @property
+    def _alpha(self) -> float:
+        """Of each claim."""
+        return float(self.config["alpha"]) / len(self.measures)
 
     def methods(self, measure: str) -> tuple[str, ...]:
         """The run's own method, the paper's, and the paper's baseline; each at the same alpha, and each on its own."""
@@ -75,62 +76,55 @@ class CertifiedRun(Run):
 
     @cached_property
     def answers(self) -> Answers:
-        """As stored; an abstention names the class it was about."""
-        stored = self.columns(["index", "label", "predicted", "abstained"])
-        return Answers(**{**stored, "abstained": stored["abstained"].astype(np.bool_)})
+        """As stored; an abstention names the class it was about.
 
-    @cached_property
-    def correct(self) -> NDArray[np.bool_]:
-        """Whether the predicted class is the label, and certified at the input itself."""
-        given = self.answers
-        return np.asarray((given.predicted == given.label) & ~given.abstained, dtype=np.bool_)
+        Holdfast 0.1.0 checked its copies less closely than it believed: what it stored is decided again.
+        """
+        stored = self.columns(["index", "label", "predicted", "abstained"])
+        abstained = stored["abstained"]
+        if "measures" not in self.config:
+            abstained = np.array([entry.certificate.abstained for entry in self])
+        return Answers(stored["index"], stored["label"], stored["predicted"], abstained.astype(np.bool_))
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:
         """Cohen et al.'s radius; -1 where the label is not certified."""
         stored = self.columns(["n", "votes"])
         pairs, where = np.unique(np.stack((stored["votes"], stored["n"])), axis=1, return_inverse=True)
-        share = float(self.config["alpha"]) / len(self.measures)
-        labels = [LabelCertificate(int(votes), int(n), alpha=share, noise=self._noise) for votes, n in pairs.T]
+        labels = [LabelCertificate(int(votes), int(n), alpha=self._alpha, noise=self.noise) for votes, n in pairs.T]
         radii = np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
         return radii[where.ravel()]
 
     def columns(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Plain columns as they are stored, in the order of the index; see docs/runs.md."""
-        return read_columns(self._folder, names)
+        return read_columns(self.folder, names)
 
-    def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Computed from the stored counts, at the share of alpha that the measure has on the certificate."""
-        return self._values(measure, method, radii, lambda curve: curve.lower(radii))
+        found = [curve.lower(radii) for curve in self._curves(measure, method)]
+        return np.reshape(found, (len(self), *radii.shape))
 
     def upper(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same from above, for a run with ``sides="both"``."""
-        return self._values(measure, method, radii, lambda curve: curve.upper(radii))
+        """Certified upper bounds, shape (inputs, radii), for a run with ``sides="both"``."""
+        found = [curve.upper(radii) for curve in self._curves(measure, method)]
+        return np.reshape(found, (len(self), *radii.shape))
 
     def scores(self, measure: str) -> Iterator[OccupiedCounters]:
         """The stored counts of every input's scores, in the order of the index."""
-        return read_scores(self._folder, self.measure(measure), self._noise)
+        return read_scores(self.folder, self.measure(measure), self.noise)
 
-    @cached_property
-    def _noise(self) -> Noise:
-        if self.noise is None:
-            raise RunError(f"{self.path}/run.json says nothing of the noise; restore it from a copy")
-        return self.noise
-
-    def _values(
-        self, measure: str, method: str, radii: NDArray[np.float64], value: Callable[[Curve], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        curves: Iterable[Curve] = self._bounded(measure, method)
-        if len(self) <= _KEPT:
-            if (measure, method) not in self._curves:
-                self._curves[measure, method] = list(curves)
-            curves = self._curves[measure, method]
-        found = np.empty((len(self), *radii.shape))
-        for row, curve in enumerate(curves):
-            found[row] = value(curve)
-        return found
-
-    def _bounded(self, measure: str, method: str) -> Iterator[Curve]:
-        share, chosen = float(self.config["alpha"]) / len(self.measures), method_named(method)
+    def _curves(self, measure: str, method: str) -> Iterator[Curve]:
+        chosen, sides = method_named(method), self.config["sides"]
         for scores in self.scores(measure):
-            yield bound(scores, alpha=share, method=chosen, sides=self.config["sides"])
+            yield bound(scores, alpha=self._alpha, method=chosen, sides=sides)
+
+    def _export(self, measure: str) -> pa.Table:
+        given, seconds = self.answers, self.columns(["seconds"])["seconds"]
+        if measure == "label":
+            abstained = self.label_radius < 0
+            numbers = np.maximum(self.label_radius, 0.0)[:, None]
+        else:
+            abstained = given.abstained
+            at, own = np.array(PAPER_RADII), self.methods(measure)[0]
+            numbers = np.hstack((self.lower(measure, own, at), self.lower(measure, BASELINE, at)))
+        return log_table(given.index, given.label, np.where(abstained, -1, given.predicted), numbers, seconds)

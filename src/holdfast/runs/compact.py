@@ -43,7 +43,6 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         )
         for entry in source
     ]
-    RunFolder.refuse(out)
     RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
     folder = RunFolder.create(out, {**source.config, "compacted": {"bins": bins, "from_bins": finer}})
     write_part(folder, 0, entries)

@@ -2,9 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -19,14 +17,11 @@ from holdfast.errors import InvalidArgument
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.exports import export_log, export_name
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.lock import locked
-from holdfast.runs.recorded import record
-from holdfast.runs.resume import RUNNING, ResumeState, begun, check_same, data_fingerprints
+from holdfast.runs.folder import RunFolder, now, record
+from holdfast.runs.resume import RUNNING, data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
-from holdfast.runs.tsv import write_log
-from holdfast.runs.writer import writing
+from holdfast.runs.tsv import export_name, write_log
+from holdfast.runs.writer import RunWriter
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
 
@@ -82,65 +77,21 @@ def execute(
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     config = _config(plan, settings, smoothed, check_seed(plan.seed))
-    with ExitStack() as lock:
-        found: ResumeState | None = None
+    with RunWriter(plan.out, config, seed=plan.seed) as writer:
         if RunFolder.holds_run(plan.out):
-            found = _continued(plan, config, lock)
-            say(f"resuming: {len(found.finished)} of {len(data)} were finished")
-        else:
-            RunFolder.refuse(plan.out)
-        rest = np.flatnonzero(~np.isin(data.indices, found.finished if found else []))
+            say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
+        rest = np.flatnonzero(~np.isin(data.indices, writer.finished))
         RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n, len(smoothed.measures)) * len(rest))
-        seed = found.seed if found else int(config["provenance"]["seed"], 16)
         stream = smoothed.stream(
-            Images(data, rest), data.indices[rest].tolist(), settings, seed=seed, progress=progress
+            Images(data, rest), data.indices[rest].tolist(), settings, seed=writer.seed, progress=progress
         )
-        with writing(_New(plan.out, config, lock), found) as writer:
-            done = 0
-            for position, certificate in zip(rest, stream if len(rest) else (), strict=True):
-                writer.add(as_table([Entry(int(data.indices[position]), int(data.labels[position]), certificate)]))
-                done += 1
-            assert done == len(rest), "every input has its certificate before a run is called complete"
-            writer.flush()
-            _write_exports(writer.folder)
+        for position, certificate in zip(rest, stream if len(rest) else (), strict=True):
+            writer.add(as_table([Entry(int(data.indices[position]), int(data.labels[position]), certificate)]))
+        writer.flush()
+        run = CertifiedRun(RunFolder.open(plan.out))
+        for measure in run.measures:
+            run.folder.write(export_name(measure), partial(write_log, log=run.export(measure)), replace=True)
     return CertifiedRun(RunFolder.open(plan.out))
-
-
-@dataclass
-class _New:
-    """Creates and locks the run's folder when the first certificates are written; opens it again after an interruption."""
-
-    path: Path
-    config: Mapping[str, Any]
-    lock: ExitStack
-    mine: bool = False
-
-    def __call__(self) -> RunFolder:
-        if not self.mine:
-            RunFolder.make(self.path)
-            with ExitStack() as attempt:
-                attempt.enter_context(locked(self.path))
-                RunFolder.refuse(self.path)  # somebody may have been faster
-                self.lock.push(attempt.pop_all())
-            self.mine = True
-        return RunFolder.open(self.path) if RunFolder.holds_run(self.path) else RunFolder.create(self.path, self.config)
-
-
-def _continued(plan: Plan, config: Mapping[str, Any], lock: ExitStack) -> ResumeState:
-    folder = RunFolder.open(plan.out)
-    check_same(folder, config, plan.seed)  # before the lock: what is refused is not touched at all
-    lock.enter_context(locked(plan.out))
-    check_same(folder, config, plan.seed)
-    found = begun(folder)
-    recorded = folder.config()
-    folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), _now()]})
-    return found
-
-
-def _write_exports(folder: RunFolder) -> None:
-    run = CertifiedRun(folder)
-    for measure in run.measures:
-        folder.write(export_name(measure), partial(write_log, log=export_log(run, measure)), replace=True)
 
 
 def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
@@ -148,7 +99,7 @@ def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: 
     return {
         "kind": "certified",
         "status": RUNNING,
-        "created": _now(),
+        "created": now(),
         "data": plan.data.name,
         "inputs": len(plan.data),
         "label_names": list(plan.data.label_names),
@@ -170,7 +121,3 @@ def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: 
         "platform": f"{platform.system()} {platform.machine()}",
         **(plan.notes or {}),
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,20 +1,27 @@
-"""A run's folder on disk: written through temporary files, never damaged."""
+"""A run's folder on disk: written through temporary files, one process at a time, never damaged."""
 
 import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import RunError
-from holdfast.runs.lock import LOCK
+from filelock import FileLock, Timeout
+
+from holdfast.certificates.evidence import stored_measures
+from holdfast.errors import HoldfastError, RunError
+from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise, noise_fields, stored_noise
 
 FORMAT = 1
 _CONFIG = "run.json"
+_LOCK = ".lock"
 _UNFINISHED = ".partial"
 _LONGEST_STEM = 100
 
@@ -54,32 +61,20 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
         """A new folder with its configuration."""
-        cls.make(path)
-        if not _is_bare(path):
-            raise RunError(f"{path} exists already and is left as it is; choose another --out")
+        cls.refuse(path)
         folder = cls(path)
         folder.write_config({"format": FORMAT, **config})
         return folder
 
-    @staticmethod
-    def make(path: Path) -> None:
-        """A folder to lock; it may exist."""
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            raise RunError(f"{path} exists already and is left as it is; choose another --out") from error
-        except OSError as error:
-            raise _explained(path, error) from error
-
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """An existing run's folder."""
-        folder = cls(path)
-        if not (path / _CONFIG).is_file():
+        if not cls.holds_run(path):
             what = "is not a run" if path.exists() else "does not exist"
             raise RunError(
                 f"{path} {what}: expected a folder with {_CONFIG}, as 'holdfast certify' or 'holdfast import' write it"
             )
+        folder = cls(path)
         found = folder.config().get("format")
         if found != FORMAT:
             raise RunError(
@@ -102,8 +97,10 @@ class RunFolder:
         text = json.dumps(config, indent=2) + "\n"
         self.write(_CONFIG, lambda target: target.write_text(text, encoding="utf-8"), replace=True)
 
-    def write(self, name: str, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
-        """Write a file beside its place, then move it there; a failure leaves what was there."""
+    def write(
+        self, name: str, writer: Callable[[Path], object], *, replace: bool = False, option: str = "--out"
+    ) -> Path:
+        """Write a file beside its place, then move it there; a failure leaves what was there, and names ``option``."""
         target = self.path / name
         if target.exists() and not replace:
             raise RunError(f"{target} exists already and is left as it is")
@@ -111,12 +108,37 @@ class RunFolder:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             writer(temporary)
-            _flush_to_disk(temporary)
+            with temporary.open("r+b") as file:  # Windows flushes only what it may write
+                os.fsync(file.fileno())  # or a power cut after the move could leave an empty file
             temporary.replace(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise _explained(target, error) from error
+            with suppress(OSError):
+                temporary.unlink()
+            raise _explained(target, error, option) from error
         return target
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder for writing; refused at once if it is locked already, by this process or another.
+
+        The operating system holds the lock, not the file, and releases it when the process ends, however it ends.
+        """
+        # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
+        # outlive its process, so a file system without real locks is refused.
+        lock = FileLock(self.path / _LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout as error:
+            raise RunError(
+                f"another process is writing into {self.path} right now; wait until it ends, or choose another --out"
+            ) from error
+        except OSError as error:
+            raise _explained(self.path / _LOCK, error, "--out") from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def sweep(self) -> None:
         """Remove half-written files of a killed process. Requires the folder's lock."""
@@ -124,17 +146,26 @@ class RunFolder:
             leftover.unlink(missing_ok=True)
 
 
-def _is_bare(path: Path) -> bool:
-    """An empty folder, or one in which a process was killed before it had written anything whole."""
-    return path.is_dir() and all(
-        each.is_file() and (each.name == LOCK or each.name.endswith(_UNFINISHED)) for each in path.iterdir()
-    )
+def record(noise: Noise, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
+    """How ``run.json`` records noise and measures."""
+    return {**noise_fields(noise), "measures": [info.to_dict() for info in measures]}
 
 
-def _flush_to_disk(path: Path) -> None:
-    """Without it, a power cut after the move could leave an empty file in its place."""
-    with path.open("r+b") as file:  # Windows flushes only what it may write
-        os.fsync(file.fileno())
+def recorded_noise(config: Mapping[str, Any]) -> Noise | None:
+    """The noise of a run; None where a log does not say. What 0.1.0 wrote has a sigma only."""
+    known = {name: config[name] for name in ("noise", "sigma") if config.get(name) is not None}
+    try:
+        return stored_noise(known) if known else None
+    except HoldfastError as error:
+        raise RunError(f"run.json does not describe a noise: {error}; restore it from a copy") from error
+
+
+def recorded_measures(config: Mapping[str, Any]) -> tuple[MeasureInfo, ...]:
+    """The measures of a run, in the order in which they were counted; the default ones where it does not say."""
+    try:
+        return stored_measures(config.get("measures"))
+    except (HoldfastError, KeyError, AttributeError, TypeError, ValueError) as error:
+        raise RunError(f"run.json does not describe measures: {error}; restore it from a copy") from error
 
 
 def file_stem(name: str) -> str:
@@ -154,10 +185,23 @@ def free_name(parent: Path, name: str) -> Path:
     return path
 
 
-def _explained(path: Path, error: OSError) -> RunError:
+def now() -> str:
+    """The time, as ``run.json`` records it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _is_bare(path: Path) -> bool:
+    """An empty folder, or one in which a process was killed before it had written anything whole."""
+    return path.is_dir() and all(
+        each.is_file() and (each.name == _LOCK or each.name.endswith(_UNFINISHED)) for each in path.iterdir()
+    )
+
+
+def _explained(path: Path, error: OSError, option: str) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             f"no space left to write {path}; what was written before is complete. Free some space and run the same command "
             f"again: 'holdfast certify' goes on from there"
         )
-    return RunError(f"could not write {path}: {os.strerror(error.errno) if error.errno else error}")
+    said = os.strerror(error.errno) if error.errno else error
+    return RunError(f"could not write {path}: {said}; choose another {option}")

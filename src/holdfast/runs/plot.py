@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.plotting import PALETTE
-from holdfast.runs.method_names import LABEL_METHOD, method_description
+from holdfast.runs.method_names import method_description
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
 
@@ -29,36 +30,33 @@ def draw_accuracy(
     measure: str,
     *,
     radii: NDArray[np.float64],
+    lines: Mapping[str, LineStyle],
     thresholds: Sequence[float] = (),
-    methods: Sequence[str] = (LABEL_METHOD,),
     interval: float | None = None,
     colours: Sequence[str] = PALETTE,
-    lines: Mapping[str, LineStyle] | None = None,
 ) -> float:
     """A colour per threshold and a line style per method; returns the largest radius at which anything is certified.
 
-    ``lines`` gives the styles where panels share them. Between two radii the line has the value of the larger one: no
-    point of it claims more than was certified. With ``interval``, the first method's lines have bands of
-    :class:`~holdfast.certificates.proportions.ShareIntervals` at that level.
+    Between two radii the line has the value of the larger one: no point of it claims more than was certified. With
+    ``interval``, the first method's lines have bands of :class:`~holdfast.certificates.proportions.ShareIntervals` at that
+    level.
     """
-    check_distinct(thresholds, methods)
-    styles = line_styles(methods) if lines is None else lines
     marker = "o" if run.radii is not None else None
     reach = 0.0
-    for method in methods:
+    for method, line in lines.items():
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
         reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
         for colour, values in zip(colours, table, strict=False):
             axes.plot(
                 radii,
                 values,
-                linestyle=styles[method],
+                linestyle=line,
                 color=colour,
                 marker=marker,
                 markersize=3,
                 drawstyle="steps-pre",
             )
-            if interval is not None and method == methods[0]:
+            if interval is not None and method == next(iter(lines)):
                 of = share_intervals(len(run), level=interval)
                 right = np.rint(values * len(run)).astype(np.int64)
                 band = of.lower[right], of.upper[right]
@@ -67,29 +65,26 @@ def draw_accuracy(
     return reach
 
 
-def line_styles(methods: Sequence[str]) -> dict[str, LineStyle]:
-    """The line style of each method, for all panels of a figure and its legend."""
-    check_distinct((), methods)
-    return dict(zip(methods, LINES, strict=False))
-
-
-def check_distinct(thresholds: Sequence[float], methods: Sequence[str]) -> None:
-    """Refuse more lines than can be told apart."""
+def line_styles(methods: Sequence[str], thresholds: Sequence[float] = ()) -> dict[str, LineStyle]:
+    """The line style of each method, for all panels of a figure and its legend; refused if too many are to be told apart."""
     if len(thresholds) > len(PALETTE) or len(methods) > len(LINES):
         raise InvalidArgument(
             f"a figure tells {len(PALETTE)} thresholds and {len(LINES)} methods apart, got {len(thresholds)} and "
             f"{len(methods)}; draw several figures"
         )
+    return dict(zip(methods, LINES, strict=False))
 
 
-def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "list[Artist]":
+def colour_handles(labels: Sequence[str]) -> "list[Artist]":
     """Legend entries that say the colours."""
     from matplotlib.lines import Line2D
 
-    return [
-        Line2D([], [], color=colour, label=f"{plain(measure.title)} > {format_number(threshold)}")
-        for colour, threshold in zip(PALETTE, thresholds, strict=False)
-    ]
+    return [Line2D([], [], color=colour, label=plain(label)) for colour, label in zip(PALETTE, labels, strict=False)]
+
+
+def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "list[Artist]":
+    """Legend entries for a colour per threshold."""
+    return colour_handles([f"{measure.title} > {format_number(threshold)}" for threshold in thresholds])
 
 
 def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
@@ -98,24 +93,6 @@ def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "
 
     return [
         Line2D([], [], color=colour, linestyle=line, label=method_description(method)) for method, line in lines.items()
-    ]
-
-
-def interval_handle(level: float, *, colour: str = "0.35") -> "Artist":
-    """The legend entry of the shaded bands."""
-    from matplotlib.patches import Patch
-
-    return Patch(
-        facecolor=colour, alpha=0.15, linewidth=0, label=f"{100 * level:g}% interval for other inputs like these"
-    )
-
-
-def run_handles(runs: Sequence[Run]) -> "list[Artist]":
-    """Legend entries for a colour per run."""
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=colour, label=plain(short_name(run))) for colour, run in zip(PALETTE, runs, strict=False)
     ]
 
 
@@ -132,7 +109,7 @@ def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> N
 
 def radii_label(runs: Sequence[Run]) -> str:
     """What the axis of the radius says: in which norm they are, or in which ones."""
-    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm for run in runs))})"
+    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs))})"
 
 
 def short_name(run: Run) -> str:

@@ -1,43 +1,26 @@
-"""Resuming an interrupted run: checks that the question is the same, and finds what is finished."""
+"""Resuming an interrupted run: checks that the question is the same."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import RunError
-from holdfast.measures import DEFAULT_MEASURES
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.parts import next_part, read_indices
-from holdfast.runs.recorded import recorded_measures, recorded_noise
+from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
 from holdfast.zoo.datasets.labelled import LabelledData
 
 COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
 
-# What must agree for the rest of a run to be what it would have been; where it was computed need not.
-_VALUES = ("data", "inputs", "n", "n0", "alpha", "claims", "sides", "method", "compile")
-_CIRCUMSTANCES = {
-    "model": "provenance",
-    "noise": "provenance",
-    "precision": "provenance",
-    "version": "provenance",
-    "torch": "versions",
+# What must agree for the rest of a run to be what it would have been, by where run.json has it; where it was computed need not.
+_SAME = {
+    **{name: (name,) for name in ("data", "inputs", "n", "n0", "alpha", "claims", "sides", "method", "compile")},
+    "model": ("provenance", "model"),
+    "the noise generator": ("provenance", "noise"),
+    "precision": ("provenance", "precision"),
+    "Holdfast": ("provenance", "version"),
+    "torch": ("versions", "torch"),
 }
-_TITLES = {"noise": "the noise generator", "version": "Holdfast"}
-_FINGERPRINTS = ("weights", "images", "labels", "indices")
-
-
-@dataclass(frozen=True)
-class ResumeState:
-    """An unfinished run of the same question."""
-
-    folder: RunFolder
-    seed: int
-    finished: NDArray[np.int64]
-    parts: int
 
 
 def data_fingerprints(data: LabelledData) -> dict[str, str]:
@@ -64,12 +47,6 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
         )
 
 
-def begun(folder: RunFolder) -> ResumeState:
-    """The state of an unfinished run, after removing half-written files. Requires the folder's lock."""
-    folder.sweep()
-    return ResumeState(folder, int(folder.config()["provenance"]["seed"], 16), read_indices(folder), next_part(folder))
-
-
 def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> list[str]:
     """Each difference in words, the plainest first."""
     if config.get("kind") != asked["kind"]:
@@ -78,23 +55,17 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
         return ["it is a compact copy, which is not continued"]
     if "fingerprints" not in config:
         return ["it was begun by a Holdfast that did not yet record what continuing needs"]
-    found = [
-        f"{name} is {_shown(config.get(name))} there and {_shown(asked[name])} here"
-        for name in _VALUES
-        if config.get(name) != asked[name]
-    ]
-    found += _other_noise_or_measures(config, asked)
-    for name, where in _CIRCUMSTANCES.items():
-        there, here = config.get(where, {}).get(name), asked[where][name]
+    found = []
+    for name, where in _SAME.items():
+        there, here = _at(config, where), _at(asked, where)
         if there != here:
-            found.append(f"{_TITLES.get(name, name)} is {_shown(there)} there and {_shown(here)} here")
+            found.append(f"{name} is {_shown(there)} there and {_shown(here)} here")
+    found += _other_noise_or_measures(config, asked)
     if asked["fingerprints"]["weights"] is None:
         found.append("this network cannot be compared with the one there: it holds hooks or objects without a name")
-    found += [
-        f"the {name} are others"
-        for name in _FINGERPRINTS
-        if config["fingerprints"].get(name) != asked["fingerprints"][name]
-    ]
+    for name, here in asked["fingerprints"].items():
+        if config["fingerprints"].get(name) != here:
+            found.append(f"the {name} are others")
     if seed is not None and int(config["provenance"]["seed"], 16) != seed:
         found.append("the seed is another")  # which one stays between the run and whoever began it
     return found
@@ -108,16 +79,23 @@ def _other_noise_or_measures(config: Mapping[str, Any], asked: Mapping[str, Any]
         there, here = ("unknown" if each is None else each.title for each in noises)
         found.append(f"the noise is {there} there and {here} here")
     measures = recorded_measures(config), recorded_measures(asked)
-    if "measures" not in config and measures[1] == tuple(measure.info for measure in DEFAULT_MEASURES):
-        return found  # what is added was checked more closely, and is read like the rest
-    if measures[0] != measures[1]:
-        there, here = (_shown([info.name for info in each]) for each in measures)
-        different = f"the measures are {there} there and {here} here"
-        if there == here:
-            pair = next(pair for pair in zip(*measures, strict=True) if pair[0] != pair[1])
-            different = f"the measure {pair[0].name} is {pair[0].to_dict()} there and {pair[1].to_dict()} here"
-        found.append(different)
+    names = [[info.name for info in each] for each in measures]
+    if names[0] != names[1]:
+        found.append(f"the measures are {_shown(names[0])} there and {_shown(names[1])} here")
+    elif "measures" in config:  # what is added to a run of 0.1.0 was checked more closely, and is read like the rest
+        found += [
+            f"the measure {there.name} is {there.to_dict()} there and {here.to_dict()} here"
+            for there, here in zip(*measures, strict=True)
+            if there != here
+        ]
     return found
+
+
+def _at(config: Mapping[str, Any], where: Sequence[str]) -> Any:
+    *sections, name = where
+    for section in sections:
+        config = config.get(section, {})
+    return config.get(name)
 
 
 def _shown(value: object) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.certificate import Certificate
@@ -15,8 +16,8 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorded import recorded_measures, recorded_noise
+from holdfast.progress import OnDone, ignore
+from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ class Run(ABC):
     """What a report needs of a run: which inputs are predicted correctly, and each bound at each radius."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self.path = folder.path
+        self.folder, self.path = folder, folder.path
         self.config: dict[str, Any] = folder.config()
+        self._on_inputs: OnDone = ignore
+        self._place: dict[float, int] = {}
+        self._table: dict[tuple[str, str], NDArray[np.float64]] = {}
 
     @staticmethod
     def open(path: str | Path) -> "Run":
@@ -67,9 +71,9 @@ class Run(ABC):
         return None if self.noise is None else noise_fields(self.noise).get("sigma")
 
     @property
-    def norm(self) -> str:
-        """In which radii are measured; ``l2``, the field's own, where a log does not say."""
-        return "l2" if self.noise is None else self.noise.norm
+    def norm(self) -> str | None:
+        """In which radii are measured; None where a log does not say."""
+        return None if self.noise is None else self.noise.norm
 
     @cached_property
     def counted(self) -> tuple[MeasureInfo, ...]:
@@ -109,19 +113,54 @@ class Run(ABC):
     def answers(self) -> Answers:
         """Each input's index in its dataset, its label, and the answer."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def correct(self) -> NDArray[np.bool_]:
         """For each input, whether the answer is its label; an abstention is not an answer."""
+        given = self.answers
+        return np.asarray((given.predicted == given.label) & ~given.abstained, dtype=np.bool_)
 
     @property
     def radii(self) -> tuple[float, ...] | None:
         """The only radii a bound is known at; None if any will do."""
         return None
 
-    @abstractmethod
+    def tabulate(self, radii: Sequence[float], *, on_inputs: OnDone = ignore) -> None:
+        """From now on, compute lower bounds at all of these radii at once, and keep them in memory.
+
+        A report asks for them many times. ``on_inputs`` is told of each bound that had to be computed.
+        """
+        at = dict.fromkeys(radii if self.radii is None else self.radii)
+        self._place = {radius: k for k, radius in enumerate(at)}
+        self._table = {}
+        self._on_inputs = on_inputs
+
     def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Certified lower bounds, shape (inputs, radii)."""
+        wanted = radii.ravel().tolist()
+        if not all(radius in self._place for radius in wanted):
+            self._on_inputs(len(self))
+            return self._lower(measure, method, radii)
+        if (measure, method) not in self._table:
+            self._table[measure, method] = self._lower(measure, method, np.array(tuple(self._place)))
+            self._on_inputs(len(self))
+        found = self._table[measure, method][:, [self._place[radius] for radius in wanted]]
+        return found.reshape(len(self), *radii.shape)
+
+    @abstractmethod
+    def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lower bounds, computed or read."""
+
+    def export(self, measure: str) -> pa.Table:
+        """A log for other people's scripts: Cohen et al.'s for ``label``, the paper's for any measure (``runs/tsv.py``)."""
+        if measure not in self.measures:
+            raise InvalidArgument(f"{self.path} has no {measure!r} to export; it has: {', '.join(self.measures)}")
+        if len(self) == 0:
+            raise InvalidArgument(f"{self.path} holds no finished certificates yet; there is nothing to export")
+        return self._export(measure)
+
+    @abstractmethod
+    def _export(self, measure: str) -> pa.Table:
+        """The log of a measure that is there."""
 
     @property
     @abstractmethod
@@ -133,7 +172,7 @@ class Run(ABC):
         """Each certificate with its label, in the order of the index: what :func:`holdfast.choose_threshold` takes."""
 
     def __len__(self) -> int:
-        return len(self.correct)
+        return len(self.answers.index)
 
     def certified_accuracy(
         self, measure: str, *, radii: ArrayLike, thresholds: ArrayLike = (), method: str | None = None
@@ -195,14 +234,15 @@ class Run(ABC):
             beside = axes is None and len(chosen) > 1
             if axes is None:
                 _, axes = pyplot.subplots(figsize=(7.8 if beside else 5.6, 3.8))
-            reach = draw_accuracy(axes, self, of, radii=at, thresholds=levels, methods=chosen, interval=interval)
+            lines = line_styles(chosen, levels)
+            reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
             frame(axes, self, at, reach if radii is None else float(at.max()))
             axes.set_ylabel("certified accuracy")
             if not levels:
-                handles = method_handles(line_styles(chosen), colour=PALETTE[0])
+                handles = method_handles(lines, colour=PALETTE[0])
             else:
                 handles = threshold_handles(self.measure(of), levels)
-                handles += method_handles(line_styles(chosen)) if len(chosen) > 1 else []
+                handles += method_handles(lines) if len(chosen) > 1 else []
             axes.legend(
                 handles=handles,
                 loc="upper left" if beside else "best",

@@ -1,6 +1,8 @@
-"""Certificates as Parquet: one row an input, with the counts from which every bound can be computed again."""
+"""Certificates as Parquet: one row an input, with the counts from which every bound can be computed again.
 
-import heapq
+A run's rows lie in part files, in the order in which they were finished. They are read in the order of their index.
+"""
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,22 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from holdfast.bounds import Method
 from holdfast.bounds.named import method_named
-from holdfast.certificates.certificate import Certificate, Provenance
-from holdfast.certificates.evidence import Evidence
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.evidence import Evidence, Provenance
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.parts import in_order, part_name, read_indices, read_part
-from holdfast.runs.recorded import recorded_measures, recorded_noise
 from holdfast.scores import OccupiedCounters, ScoreHistogram
 from holdfast.scores.grid import Grid
-from holdfast.validation import Sides, check_sides
+from holdfast.validation import check_sides
 
-_COUNTERS = pa.list_(pa.int32())
-_COUNTS = pa.list_(pa.int64())
+_PREFIX = "part-"
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Entry:
 def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
     """The columns of a run that counted these measures."""
     names = [info.name for info in measures]
+    lists = {_counters: pa.list_(pa.int32()), _counts: pa.list_(pa.int64())}
     return pa.schema(
         [
             ("index", pa.int64()),
@@ -52,11 +51,23 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
             ("label_radius", pa.float64()),
             *((_lower_at_0(name), pa.float64()) for name in names),
             ("bins", pa.int32()),
-            *(column for name in names for column in ((_counters(name), _COUNTERS), (_counts(name), _COUNTS))),
+            *((column(name), kind) for name in names for column, kind in lists.items()),
             ("seconds", pa.float64()),
             ("compiled", pa.bool_()),
         ]
     )
+
+
+def _lower_at_0(measure: str) -> str:
+    return f"{measure}_lower_at_0"
+
+
+def _counters(measure: str) -> str:
+    return f"{measure}_counters"
+
+
+def _counts(measure: str) -> str:
+    return f"{measure}_counts"
 
 
 def bytes_per_entry(n: int, measures: int) -> int:
@@ -66,14 +77,40 @@ def bytes_per_entry(n: int, measures: int) -> int:
 
 def as_table(entries: Sequence[Entry]) -> pa.Table:
     """Entries in the compact form they are stored in."""
-    measures = entries[0].certificate.evidence.measures
-    if any(entry.certificate.evidence.measures != measures for entry in entries):
+    certificates = [entry.certificate for entry in entries]
+    evidence = [certificate.evidence for certificate in certificates]
+    measures = evidence[0].measures
+    if any(each.measures != measures for each in evidence):
         raise InvalidArgument(
             "a run holds certificates of the same measures, got some of others; make two runs of them"
         )
-    schema = schema_of(measures)
-    columns = _columns(entries, measures, schema)
-    return pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
+    if any(certificate.share != 1 for certificate in certificates):
+        raise InvalidArgument(
+            "a run holds certificates that may spend all of their alpha, got one of several planned looks; keep it as JSON"
+        )
+    bins = [{histogram.grid.bins for histogram in each.histograms.values()} for each in evidence]
+    if any(len(each) != 1 for each in bins):
+        raise InvalidArgument("a run holds histograms of one number of bins for each input, got several; see coarser()")
+    columns: dict[str, Any] = {
+        "index": [entry.index for entry in entries],
+        "label": [entry.label for entry in entries],
+        "predicted": [certificate.predicted for certificate in certificates],
+        "abstained": [certificate.abstained for certificate in certificates],
+        "n": [certificate.n for certificate in certificates],
+        "votes": [each.votes for each in evidence],
+        "label_radius": [each.label_radius if "label" in each.claims else None for each in certificates],
+        "bins": [each.pop() for each in bins],
+        "seconds": [certificate.provenance.seconds for certificate in certificates],
+        "compiled": [certificate.provenance.compiled for certificate in certificates],
+    }
+    for name in (info.name for info in measures):
+        columns[_lower_at_0(name)] = [
+            each.curve(name).lower(0.0) if name in each.claims else None for each in certificates
+        ]
+        histograms = [each[name] for each in evidence]
+        columns[_counters(name)] = [each.occupied for each in histograms]
+        columns[_counts(name)] = [each.counts[each.occupied] for each in histograms]
+    return pa.table(columns, schema=schema_of(measures))
 
 
 def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
@@ -85,7 +122,7 @@ def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
     def write(path: Path) -> None:
         pq.write_table(table, path, compression="zstd", use_dictionary=False, column_encoding=encoding)
 
-    folder.write(part_name(number), write, replace=True)
+    folder.write(f"certificates/{_PREFIX}{number:05d}.parquet", write, replace=True)
 
 
 def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None:
@@ -93,147 +130,109 @@ def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None
     write_table(folder, number, as_table(entries))
 
 
-def read_entries(folder: RunFolder) -> Iterator[Entry]:
+def next_part(folder: RunFolder) -> int:
+    """The first number above every part's."""
+    numbers = [path.stem.removeprefix(_PREFIX) for path in _parts(folder)]
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
+
+
+def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Plain columns of all entries, in the order of their index; refused if an input is there twice."""
+    parts = [_read(path, list({"index", *names})) for path in _parts(folder)]
+    if not parts:
+        return {name: np.zeros(0, dtype=np.int64) for name in names}
+    table = pa.concat_tables(parts).sort_by("index")
+    if (np.diff(table.column("index").to_numpy()) == 0).any():
+        raise RunError(f"{folder.path} holds the same input more than once; remove the part file that was copied")
+    return {name: table.column(name).to_numpy() for name in names}
+
+
+def read_entries(
+    folder: RunFolder, config: Mapping[str, Any], noise: Noise, measures: Sequence[MeasureInfo]
+) -> Iterator[Entry]:
     """All entries of a run, in the order of their index; one part in memory at a time, if the parts are in order."""
-    read_indices(folder)  # refuses a run that holds an input twice
-    settings = _CertificateSettings.of(folder.config())
-    schema = schema_of(settings.measures)
-    for group in in_order(folder):
-        for row in heapq.merge(*(_rows(path, schema) for path in group), key=lambda row: int(row["index"])):
-            yield _entry(row, settings)
+    read_columns(folder, ["index"])  # refuses a run that holds an input twice
+    method, sides = method_named(config["method"]), check_sides(config["sides"])
+    for row in _rows(folder, schema_of(measures)):
+        histograms = {
+            info: ScoreHistogram.from_occupied(
+                row[_counters(info.name)],
+                row[_counts(info.name)],
+                bins=row["bins"],
+                support=info.support,
+                noise=noise,
+            )
+            for info in measures
+        }
+        own = {
+            "index": row["index"],
+            "seconds": row["seconds"],
+            "compiled": bool(row["compiled"]),  # nothing is said in runs from before there was a choice
+        }
+        certificate = Certificate(
+            predicted=row["predicted"],
+            n0=int(config["n0"]),
+            alpha=float(config["alpha"]),
+            claims=tuple(config["claims"]),
+            sides=sides,
+            method=method,
+            evidence=Evidence(row["n"], row["votes"], histograms),
+            provenance=Provenance.from_dict({**config["provenance"], **own}),
+        )
+        yield Entry(row["index"], row["label"], certificate)
 
 
 def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterator[OccupiedCounters]:
     """The counts of one measure of every input, in the order of their index, and nothing else of them."""
-    columns = ["index", "bins", _counters(measure.name), _counts(measure.name)]
-    schema = schema_of([measure])
-    for group in in_order(folder):
-        for row in heapq.merge(*(_rows(path, schema, columns) for path in group), key=lambda row: int(row["index"])):
-            yield OccupiedCounters(row[columns[2]], row[columns[3]], Grid(measure.support, row["bins"]), noise=noise)
+    counters, counts = _counters(measure.name), _counts(measure.name)
+    for row in _rows(folder, schema_of([measure]), ["index", "bins", counters, counts]):
+        yield OccupiedCounters(row[counters], row[counts], Grid(measure.support, row["bins"]), noise=noise)
 
 
-def _counters(name: str) -> str:
-    return f"{name}_counters"
+def _parts(folder: RunFolder) -> list[Path]:
+    """All parts, in the order they were written in."""
+    found = (folder.path / "certificates").glob(f"{_PREFIX}*.parquet")
+    return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
-def _counts(name: str) -> str:
-    return f"{name}_counts"
+def _read(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
+    try:
+        table = pq.read_table(path, columns=columns, schema=schema)
+    except (pa.ArrowException, OSError) as error:
+        raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
+    for name in table.column_names:
+        if pa.types.is_list(table.schema.field(name).type) and table.column(name).null_count:
+            raise RunError(f"{path} has no {name}, which run.json lists; restore it from a copy, or certify again")
+    return table
 
 
-def _lower_at_0(name: str) -> str:
-    return f"{name}_lower_at_0"
-
-
-def _columns(entries: Sequence[Entry], measures: Sequence[MeasureInfo], schema: pa.Schema) -> dict[str, pa.Array]:
-    certificates = [entry.certificate for entry in entries]
-    if any(certificate.share != 1 for certificate in certificates):
-        raise InvalidArgument(
-            "a run holds certificates that may spend all of their alpha, got one of several planned looks; keep it as JSON"
-        )
-    evidence = [certificate.evidence for certificate in certificates]
-    bins = [{histogram.grid.bins for histogram in each.histograms.values()} for each in evidence]
-    if any(len(each) != 1 for each in bins):
-        raise InvalidArgument("a run holds histograms of one number of bins for each input, got several; see coarser()")
-    plain: dict[str, list[Any]] = {
-        "index": [entry.index for entry in entries],
-        "label": [entry.label for entry in entries],
-        "predicted": [certificate.predicted for certificate in certificates],
-        "abstained": [certificate.abstained for certificate in certificates],
-        "n": [certificate.n for certificate in certificates],
-        "votes": [each.votes for each in evidence],
-        "label_radius": [each.label_radius if "label" in each.claims else None for each in certificates],
-        "bins": [next(iter(each)) for each in bins],
-        "seconds": [certificate.provenance.seconds for certificate in certificates],
-        "compiled": [certificate.provenance.compiled for certificate in certificates],
-    }
-    lists = {}
-    for name in (info.name for info in measures):
-        plain[_lower_at_0(name)] = [
-            each.curve(name).lower(0.0) if name in each.claims else None for each in certificates
-        ]
-        histograms = [each[name] for each in evidence]
-        lists[_counters(name)] = _ragged([each.occupied for each in histograms], np.int32)
-        lists[_counts(name)] = _ragged([each.counts[each.occupied] for each in histograms], np.int64)
-    return {**{name: pa.array(values, type=schema.field(name).type) for name, values in plain.items()}, **lists}
-
-
-def _ragged(rows: Sequence[NDArray[np.int64]], dtype: type[np.integer[Any]]) -> pa.ListArray:
-    offsets = np.concatenate(([0], np.cumsum([row.size for row in rows]))).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(rows).astype(dtype)))
-
-
-def _rows(part: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
-    table = read_part(part, columns=columns, schema=schema).sort_by("index")
-    # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
-    found = {name: table.column(name).combine_chunks() for name in table.column_names}
-    lists = {name: column for name, column in found.items() if pa.types.is_list(column.type)}
-    for name, column in lists.items():
-        if column.null_count:
-            raise RunError(f"{part} has no {name}, which run.json lists; restore it from a copy, or certify again")
-    plain = {name: column.to_pylist() for name, column in found.items() if name not in lists}
-    for row in range(len(table)):
-        yield {
-            **{name: values[row] for name, values in plain.items()},
-            **{name: column[row].values.to_numpy() for name, column in lists.items()},
-        }
-
-
-@dataclass(frozen=True)
-class _CertificateSettings:
-    """What all certificates of a run share."""
-
-    n0: int
-    alpha: float
-    claims: tuple[str, ...]
-    sides: Sides
-    method: Method
-    noise: Noise
-    measures: tuple[MeasureInfo, ...]
-    provenance: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "_CertificateSettings":
-        noise = recorded_noise(config)
-        if noise is None:
-            raise RunError("run.json says nothing of the noise of its certificates; restore it from a copy")
-        return cls(
-            int(config["n0"]),
-            float(config["alpha"]),
-            tuple(config["claims"]),
-            check_sides(config["sides"]),
-            method_named(config["method"]),
-            noise,
-            recorded_measures(config),
-            config["provenance"],
-        )
-
-
-def _entry(row: Mapping[str, Any], settings: _CertificateSettings) -> Entry:
-    histograms = {
-        info: ScoreHistogram.from_occupied(
-            row[_counters(info.name)],
-            row[_counts(info.name)],
-            bins=row["bins"],
-            support=info.support,
-            noise=settings.noise,
-        )
-        for info in settings.measures
-    }
-    certificate = Certificate(
-        predicted=row["predicted"],
-        n0=settings.n0,
-        alpha=settings.alpha,
-        claims=settings.claims,
-        sides=settings.sides,
-        method=settings.method,
-        evidence=Evidence(row["n"], row["votes"], histograms),
-        provenance=Provenance.from_dict(
-            {
-                **settings.provenance,
-                "index": row["index"],
-                "seconds": row["seconds"],
-                "compiled": bool(row["compiled"]),  # nothing is said in runs from before there was a choice
+def _rows(folder: RunFolder, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
+    for group in _in_order(folder):
+        table = pa.concat_tables(_read(path, columns, schema) for path in group).sort_by("index")
+        # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
+        found = {name: table.column(name).combine_chunks() for name in table.column_names}
+        lists = {name: column for name, column in found.items() if pa.types.is_list(column.type)}
+        plain = {name: column.to_pylist() for name, column in found.items() if name not in lists}
+        for row in range(len(table)):
+            yield {
+                **{name: values[row] for name, values in plain.items()},
+                **{name: column[row].values.to_numpy() for name, column in lists.items()},
             }
-        ),
-    )
-    return Entry(row["index"], row["label"], certificate)
+
+
+def _in_order(folder: RunFolder) -> list[list[Path]]:
+    """The parts, in groups to be read one after the other: only parts of a group share a range of indices."""
+    ranges = []
+    for path in _parts(folder):
+        indices = _read(path, ["index"]).column("index").to_numpy()
+        if indices.size:
+            ranges.append((int(indices.min()), int(indices.max()), path))
+    groups: list[list[Path]] = []
+    reach = -1
+    for low, high, path in sorted(ranges):
+        if groups and low <= reach:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+        reach = max(reach, high)
+    return groups

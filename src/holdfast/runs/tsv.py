@@ -1,17 +1,22 @@
 """The two tab-separated logs the field reads: Cohen et al.'s and the paper's.
 
 Lower bounds and radii are written with three significant digits, rounded **down**; the logs' authors rounded to nearest.
-A certificate that abstains is written with class -1, and keeps its bounds.
+A certificate that abstains is written with class -1, and keeps its bounds. In memory, a log is a table with these columns.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from holdfast.errors import RunError
+from holdfast.runs.folder import file_stem
 from holdfast.scores.rounding import floor_significant
 
 PAPER_RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
@@ -27,44 +32,41 @@ PAPER_COLUMNS = (
     "time",
 )
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
+_ROWS = 1_000
 
 
-@dataclass(frozen=True)
-class LogRow:
-    """One input of a log; ``numbers`` are the columns between ``predict`` and ``correct``."""
-
-    index: int
-    label: int
-    predicted: int
-    numbers: tuple[float, ...]
-    correct: bool
-    seconds: float
+def export_name(measure: str) -> str:
+    """Where a run keeps the log of a measure, in its folder."""
+    return "exports/cohen.tsv" if measure == "label" else f"exports/paper_{file_stem(measure)}.tsv"
 
 
-@dataclass(frozen=True)
-class Log:
-    """A whole log with its columns."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[LogRow] = field(repr=False)
-
-    @property
-    def is_cohen(self) -> bool:
-        """Whether these are label radii; otherwise the paper's bounds."""
-        return self.columns == COHEN_COLUMNS
+def log_table(
+    index: ArrayLike, label: ArrayLike, predicted: ArrayLike, numbers: ArrayLike, seconds: ArrayLike
+) -> pa.Table:
+    """A log: Cohen et al.'s if ``numbers`` has one column (the radii), the paper's if it has fourteen (the bounds)."""
+    bounds = np.asarray(numbers, dtype=np.float64).T
+    columns = COHEN_COLUMNS if len(bounds) == 1 else PAPER_COLUMNS
+    correct = np.asarray(predicted) == np.asarray(label)
+    return pa.table(dict(zip(columns, (index, label, predicted, *bounds, correct, seconds), strict=True)))
 
 
-def write_log(path: Path, log: Log) -> None:
+def log_numbers(log: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The columns between ``predict`` and ``correct``, shape (inputs, columns)."""
+    return np.stack([log.column(name).to_numpy() for name in log.column_names[3:-2]], axis=1)
+
+
+def write_log(path: Path, log: pa.Table) -> None:
     """Write a log; reading it back gives the same log, rounded down as written."""
     with path.open("w", encoding="utf-8") as file:
-        file.write("\t".join(log.columns) + "\n")
-        for row in log.rows:
-            numbers = [format(floor_significant(number, 3), ".3") for number in row.numbers]
-            who = [str(row.index), str(row.label), str(row.predicted)]
-            file.write("\t".join([*who, *numbers, str(int(row.correct)), str(timedelta(seconds=row.seconds))]) + "\n")
+        file.write("\t".join(log.column_names) + "\n")
+        for batch in log.to_batches(max_chunksize=_ROWS):
+            for index, label, predicted, *numbers, correct, seconds in zip(*batch.to_pydict().values(), strict=True):
+                rounded = [format(floor_significant(number, 3), ".3") for number in numbers]
+                cells = [index, label, predicted, *rounded, int(correct), timedelta(seconds=seconds)]
+                file.write("\t".join(map(str, cells)) + "\n")
 
 
-def read_log(path: Path) -> Log:
+def read_log(path: Path) -> pa.Table:
     """Read either kind, told apart by the header."""
     if not path.is_file():
         raise RunError(f"no log at {path}; expected a tab-separated file with a header line")
@@ -80,38 +82,32 @@ def read_log(path: Path) -> Log:
         )
     if len(lines) == 1:
         raise RunError(f"{path} has a header and no rows; there is nothing to import")
-    rows = [_parse(path, number, line, header) for number, line in enumerate(lines[1:], start=2)]
-    if len({row.index for row in rows}) != len(rows):
+    rows = [_parse(f"{path}, line {number}", line, header) for number, line in enumerate(lines[1:], start=2)]
+    if len({row[0] for row in rows}) != len(rows):
         raise RunError(f"{path} has rows with the same idx; each input may appear once")
-    return Log(header, rows)
+    index, label, predicted, numbers, seconds = zip(*rows, strict=True)
+    return log_table(index, label, predicted, numbers, seconds)
 
 
-def _parse(path: Path, number: int, line: str, header: Sequence[str]) -> LogRow:
+def _parse(where: str, line: str, header: Sequence[str]) -> tuple[int, int, int, list[float], float]:
     cells = line.split("\t")
     if len(cells) != len(header):
-        raise RunError(
-            f"{path}, line {number}: expected {len(header)} columns, got {len(cells)}; the file may be cut off"
-        )
+        raise RunError(f"{where}: expected {len(header)} columns, got {len(cells)}; the file may be cut off")
     try:
-        row = LogRow(
-            index=int(cells[0]),
-            label=int(cells[1]),
-            predicted=int(cells[2]),
-            numbers=tuple(float(cell) for cell in cells[3:-2]),
-            correct=int(cells[-2]) == 1,
-            seconds=_seconds(cells[-1]),
-        )
+        index, label, predicted = (int(cell) for cell in cells[:3])
+        numbers = [float(cell) for cell in cells[3:-2]]
+        seconds = _seconds(cells[-1])
     except ValueError as error:
-        raise RunError(f"{path}, line {number}: {error}") from error
-    if cells[-2].strip() not in ("0", "1") or row.correct != (row.predicted == row.label):
+        raise RunError(f"{where}: {error}") from error
+    if cells[-2].strip() != str(int(predicted == label)):
         raise RunError(
-            f"{path}, line {number}: correct must be 1 where predict is the label and 0 elsewhere, got {cells[-2]} for "
-            f"predict {row.predicted} and label {row.label}"
+            f"{where}: correct must be 1 where predict is the label and 0 elsewhere, got {cells[-2]} for "
+            f"predict {predicted} and label {label}"
         )
-    low, high = (0.0, math.inf) if len(row.numbers) == 1 else (-1.0, 1.0)
-    if not all(low <= value <= high for value in row.numbers):
-        raise RunError(f"{path}, line {number}: numbers must lie in [{low:g}, {high:g}], got {row.numbers}")
-    return row
+    low = 0.0 if len(numbers) == 1 else -math.inf
+    if not all(low <= value <= math.inf for value in numbers):
+        raise RunError(f"{where}: numbers must lie in [{low:g}, inf], got {numbers}")
+    return index, label, predicted, numbers, seconds
 
 
 def _seconds(text: str) -> float:

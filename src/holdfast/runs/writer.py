@@ -2,14 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.resume import COMPLETE, INTERRUPTED, ResumeState
-from holdfast.runs.store import write_table
+from holdfast.runs.folder import RunFolder, now
+from holdfast.runs.resume import COMPLETE, INTERRUPTED, RUNNING, check_same
+from holdfast.runs.store import next_part, read_columns, write_table
 
 _SECONDS = 10.0
 _BYTES = 2**23
@@ -18,17 +22,41 @@ _BYTES = 2**23
 class RunWriter:
     """Collects finished entries and writes them: at first soon, then every ten seconds, or before they fill 8 MB.
 
-    ``place`` gives the folder, and may be asked again if it was interrupted at making it.
+    An unfinished run of the same question is continued; a new folder is made with the first entries. The folder is locked
+    while it is written to. What is finished is kept, whatever happens; the run is complete when the ``with`` block ends.
+
+    Attributes:
+        seed: the one recorded, where a run is continued.
+        finished: the indices of entries that are there already.
     """
 
-    def __init__(self, place: Callable[[], RunFolder], begun: ResumeState | None) -> None:
-        self._place = place
-        self._folder = begun.folder if begun else None
-        self._parts = begun.parts if begun else 0
+    def __init__(self, path: Path, config: Mapping[str, Any], *, seed: int | None = None) -> None:
+        self.finished: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.seed = int(config["provenance"]["seed"], 16)
+        self._folder, self._config, self._asked_seed = RunFolder(path), config, seed
+        self._lock: ExitStack | None = None
+        self._parts = 0
         self._waiting: list[pa.Table] = []
         self._bytes = 0
         self._pause = 1.0
         self._written = -math.inf  # the first entries come with the folder: a run on disk is never empty for long
+
+    def __enter__(self) -> Self:
+        folder = self._folder
+        if not RunFolder.holds_run(folder.path):
+            RunFolder.refuse(folder.path)
+            return self
+        check_same(folder, self._config, self._asked_seed)  # before the lock: what is refused is not touched at all
+        with ExitStack() as lock:
+            lock.enter_context(folder.locked())
+            check_same(folder, self._config, self._asked_seed)
+            folder.sweep()
+            recorded = folder.config()
+            self.seed = int(recorded["provenance"]["seed"], 16)
+            self.finished, self._parts = read_columns(folder, ["index"])["index"], next_part(folder)
+            folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), now()]})
+            self._lock = lock.pop_all()
+        return self
 
     def add(self, entries: pa.Table) -> None:
         """Take finished entries in their compact form."""
@@ -41,31 +69,28 @@ class RunWriter:
     def flush(self) -> None:
         """Write what is waiting as the next part."""
         if self._waiting:
-            write_table(self.folder, self._parts, pa.concat_tables(self._waiting).combine_chunks())
+            self._begin()
+            write_table(self._folder, self._parts, pa.concat_tables(self._waiting).combine_chunks())
             self._waiting, self._bytes, self._parts = [], 0, self._parts + 1
         self._written = time.monotonic()
 
-    @property
-    def folder(self) -> RunFolder:
-        """Where the parts go; made when it is first needed."""
-        if self._folder is None:
-            self._folder = self._place()
-        return self._folder
+    def _begin(self) -> None:
+        """Lock and create a new folder, unless that is done; an interruption at it is made up for at the next call."""
+        path = self._folder.path
+        if self._lock is None:
+            with ExitStack() as lock:
+                lock.enter_context(self._folder.locked())
+                RunFolder.refuse(path)  # somebody may have been faster
+                self._lock = lock.pop_all()
+        if not RunFolder.holds_run(path):
+            RunFolder.create(path, self._config)
 
-    def end(self, status: str) -> None:
-        """Write the rest, and record how the run ended, if there is anything of it."""
-        self.flush()
-        if self._folder is not None:
-            self._folder.write_config({**self._folder.config(), "status": status})
-
-
-@contextmanager
-def writing(place: Callable[[], RunFolder], begun: ResumeState | None) -> Iterator[RunWriter]:
-    """A writer that keeps finished certificates, whatever happens; the run is complete when the block ends."""
-    writer = RunWriter(place, begun)
-    try:
-        yield writer
-    except BaseException:
-        writer.end(INTERRUPTED)
-        raise
-    writer.end(COMPLETE)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.flush()
+            if self._lock is not None:
+                status = COMPLETE if kind is None else INTERRUPTED
+                self._folder.write_config({**self._folder.config(), "status": status})
+        finally:
+            if self._lock is not None:
+                self._lock.close()

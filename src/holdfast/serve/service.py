@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import torch
 
 from holdfast.bands.calibration import not_kept
-from holdfast.certificates.certificate import Certificate, format_confidence
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import as_input

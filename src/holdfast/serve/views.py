@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from holdfast.bounds import Curve
-from holdfast.certificates.certificate import Certificate, format_confidence
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields

@@ -1,0 +1,103 @@
+"""A log that Holdfast exported is imported as what it is; what a log does not say is said to be unknown."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run as holdfast
+from holdfast.measures import Mass, MeasureInfo
+from holdfast.noise import Gaussian, Uniform
+from holdfast.report.accuracy import Question
+from holdfast.report.figures import accuracy_figure
+from holdfast.runs.imported import import_log
+from made_runs import Made, made_run
+
+MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}
+SURPRISE = MeasureInfo("log-score", "logarithm of the score", (-2.305, 0.0))
+SURPRISES: Made = {SURPRISE: lambda score: np.log(score).clip(-2.305)}
+
+
+def exported(folder: Path, measure: str, *, measures: Made = MASS, name: str | None = None) -> Path:
+    """What ``holdfast export`` writes of a run with uniform noise."""
+    run = made_run(folder / "made", 12, noise=Uniform(0.5), measures=measures)
+    log = folder / (name or f"paper_{measure}.tsv")
+    assert holdfast(["export", str(run.path), "--measure", measure, "--out", str(log)]) == 0
+    return log
+
+
+def imported(log: Path, *options: str) -> hf.Run:
+    out = log.parent / "imported"
+    assert holdfast(["import", str(log), "--out", str(out), *options]) == 0
+    return hf.Run.open(out)
+
+
+def test_an_exported_mass_of_uniform_noise_stays_one(tmp_path: Path) -> None:
+    log = exported(tmp_path, "mass-3-5")
+    run = imported(log, "--noise", "uniform:0.5")
+    assert (run.measures, run.noise, run.norm) == (("mass-3-5",), Uniform(0.5), "l1")
+    assert run.measure("mass-3-5") == Mass({3, 5}).info
+    again = tmp_path / "again.tsv"
+    assert holdfast(["export", str(run.path), "--measure", "mass-3-5", "--out", str(again)]) == 0
+    assert again.read_bytes() == log.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["mass-3-5_sigma0.25.tsv", "log.tsv"])
+def test_a_measure_is_taken_from_the_option_or_the_files_name(tmp_path: Path, name: str) -> None:
+    log = exported(tmp_path, "mass-3-5", name=name)
+    options = [] if name.startswith("mass") else ["--measure", "mass-3-5", "--sigma", "0.25"]
+    run = imported(log, *options)
+    assert (run.measures, run.noise) == (("mass-3-5",), Gaussian(0.25))
+
+
+@pytest.mark.parametrize("measure", ["label", "score"])
+def test_a_norm_that_is_not_known_is_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], measure: str
+) -> None:
+    run = imported(exported(tmp_path, measure))
+    assert (run.measures, run.noise, run.norm) == ((measure,), None, None)
+    capsys.readouterr()
+    assert holdfast(["report", str(run.path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "within the radius in an unknown norm" in said
+    page = (run.path / "figures" / "report.html").read_text(encoding="utf-8")
+    assert '"norms":["an unknown norm"]' in page
+    label = accuracy_figure([run], measure, Question()).axes[0].get_xlabel()
+    assert label == "radius of the perturbation (an unknown norm)"
+    assert holdfast(["report", str(run.path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["norm"] is None
+
+
+def test_a_measure_of_ones_own_is_refused_by_name_and_described_from_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = exported(tmp_path, "log-score", measures=SURPRISES)
+    refused = ["import", str(log), "--out", str(tmp_path / "b")]
+    for options in ([], ["--measure", "log-score"]):
+        capsys.readouterr()
+        assert holdfast([*refused, *options]) == hf.InvalidArgument.exit_code
+        assert "unknown measure 'log-score'" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "b").exists()
+    run = import_log(log, tmp_path / "b", measure=SURPRISE, noise=Uniform(0.5))
+    assert hf.Run.open(run.path).measure("log-score") == SURPRISE
+    assert run.lower("log-score", "cdf-dkw", np.array([1.5])).min() < -1
+
+
+def test_bounds_out_of_the_measures_range_and_two_noises_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = exported(tmp_path, "margin")
+    refused = ["import", str(log), "--out", str(tmp_path / "b")]
+    for options, said in (
+        (["--measure", "score"], "holds bounds outside [0, 1], so it is no log of the score"),
+        (["--measure", "mass-1"], "holds bounds outside [0, 1], so it is no log of the mass-1"),
+        (["--measure", "label"], "it is a log of bounds, not of label radii"),
+        (["--sigma", "0.25", "--noise", "uniform:0.5"], "got both"),
+        (["--noise", "pink:1"], "noise of the kind 'pink' is not known here"),
+    ):
+        capsys.readouterr()
+        assert holdfast([*refused, *options]) == hf.InvalidArgument.exit_code
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "b").exists()
