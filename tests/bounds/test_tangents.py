@@ -10,8 +10,8 @@ from scipy.special import ndtr, ndtri
 
 import holdfast as hf
 from distributions import DISTRIBUTIONS
-from holdfast.bounds.knots import Knots
 from holdfast.bounds.tangent import joined
+from holdfast.bounds.tangents import through_knots
 from methods import ORDERED
 from test_guarantees import consistent, wrong_curves
 
@@ -64,13 +64,13 @@ def test_reflection_swaps_the_sides(values: Floats, method: hf.Method) -> None:
 def test_a_curve_through_exact_knots_is_never_above_the_truth(name: str, spacing: float) -> None:
     knots = np.arange(0.0, 4.01, spacing)
     truth = DISTRIBUTIONS[name]
-    side = Knots(hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
-    assert (side.value(RADII) <= truth.lowest(RADII) + 1e-12).all()
-    assert side.value(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
+    side = through_knots(hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
+    assert (side(RADII) <= truth.lowest(RADII) + 1e-12).all()
+    assert side(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
     near = RADII[RADII <= 4.0]
     sag = 0.2419707 * spacing**2 / 8
     steep = np.abs(np.diff(truth.lowest(RADII))).max() / 0.05
-    assert (truth.lowest(near) - side.value(near) <= 2 * sag + steep * 1e-9 + 1e-9).all()
+    assert (truth.lowest(near) - side(near) <= 2 * sag + steep * 1e-9 + 1e-9).all()
 
 
 def test_one_radius_is_certified_tighter_than_the_band_does() -> None:

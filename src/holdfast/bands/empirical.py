@@ -17,11 +17,7 @@ class Empirical(Band):
     """
 
     guaranteed = False
-
-    @property
-    def name(self) -> str:
-        """``empirical``."""
-        return "empirical"
+    name = "empirical"
 
     def lower(
         self,

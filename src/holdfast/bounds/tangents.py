@@ -5,17 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.knots import Knots
+from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.radius_bound import RadiusBound
-from holdfast.bounds.tangent import rounds, tangent_bound
+from holdfast.bounds.tangent import guesses_and_blocks, tangent_bound
 from holdfast.errors import InvalidArgument
-from holdfast.noise import Gaussian
+from holdfast.noise import Gaussian, Noise
 from holdfast.scores import Scores
+from holdfast.scores.rounding import SLACK
 from holdfast.validation import Sides, check_number, check_radius, per_side
 
 _KNOTS = np.arange(36) / 8.0
 _LEAST_PILOT = 20
+_CURVATURE = 0.2419707245191434
+"""The largest slope of the normal density, ``exp(-1/2) / sqrt(2 pi)``, rounded up."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Tangents(Method):
         guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
         rests on its curvature.
     Source:
-        Not in the paper; see docs/mathematics.md. Between the knots: :mod:`holdfast.bounds.knots`.
+        Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
     """
 
     pilot: float = 0.02
@@ -43,11 +45,6 @@ class Tangents(Method):
     def name(self) -> str:
         """``tangents``."""
         return "tangents" + _aside(self.pilot)
-
-    @property
-    def guaranteed(self) -> bool:
-        """It is a certificate."""
-        return True
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Bounds at the knots, and what follows between them."""
@@ -81,11 +78,6 @@ class Tangent(Method):
         """``tangent-`` and the radius."""
         return f"tangent-{float(self.radius)!r}" + _aside(self.pilot)
 
-    @property
-    def guaranteed(self) -> bool:
-        """It is a certificate."""
-        return True
-
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
         knot = np.array([self.radius / scores.noise.scale])
@@ -101,14 +93,14 @@ def _check_pilot(pilot: float) -> None:
         raise InvalidArgument(f"pilot must be a share of the samples, in (0, 1), got {pilot!r}")
 
 
-def _through(knots: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> Knots:
+def _through(r: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> RadiusBound:
     """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
     noise, support = scores.noise, scores.support
     if scores.n < 2:
-        return Knots(noise, support, knots, np.full(len(knots), support[0]))
-    played = rounds([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
-    values = [tangent_bound(played, support, noise, noise.scale * float(r), alpha) for r in knots]
-    return Knots(noise, support, knots, np.array(values))
+        return through_knots(noise, support, r, np.full(len(r), support[0]))
+    rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
+    values = [tangent_bound(rounds, support, noise, noise.scale * float(each), alpha) for each in r]
+    return through_knots(noise, support, r, np.array(values))
 
 
 def _sizes(pilot: float, n: int) -> list[int]:
@@ -118,3 +110,39 @@ def _sizes(pilot: float, n: int) -> list[int]:
         rest = n - sum(sizes)
         sizes.append(rest if rest <= 2 * sum(sizes) else sum(sizes))
     return sizes
+
+
+def through_knots(
+    noise: Noise, support: tuple[float, float], knots: NDArray[np.float64], values: NDArray[np.float64]
+) -> RadiusBound:
+    """A curve through lower bounds ``values`` on ``T(r) = a + Integral g_r(p(s)) ds`` at ascending distances ``knots``.
+
+    Distances are in units of the noise's scale.
+
+    Guarantee:
+        If the bounds hold at the knots, the curve is a lower bound at every radius. T decreases, so before the first knot
+        the first bound holds. Beyond the last knot Theorem 1 takes over, from a point on the way that the last bound
+        covers; that holds in any norm.
+        Between two knots of Gaussian noise: ``T(r) - a`` is ``b - a`` times ``P(Z + N > r)`` for a standard normal N
+        independent of ``Z = Phi^-1(p(S))``, S uniform on [a, b]. So its second derivative is at most ``(b - a) max phi'``:
+        it lies above their chord less ``max phi' (r - r_i)(r_{i+1} - r) (b - a) / 2``, and above the right knot's bound.
+    Requires:
+        Gaussian noise, unless there is a single knot.
+    """
+    a, b = support
+    last = len(knots) - 1
+    highest = np.maximum.accumulate(values[::-1])[::-1]
+    share = np.clip((highest[-1] - a) / (b - a), 0.0, 1.0)
+
+    def value(radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        r = radius / noise.scale
+        at = np.clip(r, knots[0], knots[-1])
+        right = np.clip(np.searchsorted(knots, at), min(1, last), last)
+        left = np.maximum(right - 1, 0)
+        sag = 0.5 * _CURVATURE * (b - a) * (at - knots[left]) * (knots[right] - at)
+        inside = np.maximum(np.interp(at, knots, highest) - np.where(at < knots[right], sag, 0.0), highest[right])
+        further = noise.scale * np.maximum(r - knots[-1], 0.0)
+        beyond = a + (b - a) * noise.least_probability(share, further)
+        return np.maximum(a, np.where(r <= knots[-1], inside, beyond) - SLACK * (b - a))
+
+    return value

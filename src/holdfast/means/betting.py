@@ -34,10 +34,7 @@ class Betting(MeanBound):
         can be computed from counts that were merged.
     """
 
-    @property
-    def name(self) -> str:
-        """``betting``."""
-        return "betting"
+    name = "betting"
 
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The largest mean with a wealth of ``1/alpha`` against it."""

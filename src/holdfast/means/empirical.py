@@ -16,11 +16,7 @@ class EmpiricalMean(MeanBound):
     """
 
     guaranteed = False
-
-    @property
-    def name(self) -> str:
-        """``empirical-mean``."""
-        return "empirical-mean"
+    name = "empirical-mean"
 
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:  # noqa: ARG002
         """The sample mean: alpha plays no role."""
