@@ -1,5 +1,7 @@
 """Tangent certificates: sound for one radius and for all, between the knots and beyond them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,7 +66,7 @@ def test_reflection_swaps_the_sides(values: Floats, method: hf.Method) -> None:
 def test_a_curve_through_exact_knots_is_never_above_the_truth(name: str, spacing: float) -> None:
     knots = np.arange(0.0, 4.01, spacing)
     truth = DISTRIBUTIONS[name]
-    side = through_knots(hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
+    side = partial(through_knots, hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
     assert (side(RADII) <= truth.lowest(RADII) + 1e-12).all()
     assert side(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
     near = RADII[RADII <= 4.0]

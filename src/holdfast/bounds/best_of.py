@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
@@ -57,4 +59,8 @@ class BestOf(Method):
         """Each method at its share."""
         share = alpha / len(self.methods)
         bounds = [method.side(scores, view, share, sides) for method in self.methods]
-        return lambda radius: np.asarray(np.max([each(radius) for each in bounds], axis=0), dtype=np.float64)
+        return partial(_highest, bounds)
+
+
+def _highest(bounds: Sequence[RadiusBound], radius: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.max([each(radius) for each in bounds], axis=0), dtype=np.float64)

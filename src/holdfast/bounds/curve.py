@@ -10,11 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.bounds.search import largest_radius
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.noise import Noise, sigma_of
-from holdfast.validation import check_radii
+from holdfast.validation import check_numbers, check_radii
 
 Many = Sequence[float] | NDArray[np.float64]
 RadiusBound = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""One side of a curve: at each radius, a lower bound on the expected score at every point within it."""
+"""One side of a curve: at each radius, a lower bound on the expected score at every point within it.
+
+No closure: curves are pickled with their certificates.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +84,10 @@ class Curve:
         if (at_least is None) == (at_most is None):
             raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
         if at_least is not None:
-            thresholds, side = _thresholds("at_least", at_least), self.below
+            thresholds, side = check_numbers("at_least", at_least), self.below
         else:
             a, b = self.support
-            thresholds, side = (a + b) - _thresholds("at_most", at_most), self._upper_side()
+            thresholds, side = (a + b) - check_numbers("at_most", at_most), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
         found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
@@ -126,17 +129,10 @@ class Curves:
 
     def radius(self, *, at_least: ArrayLike) -> NDArray[np.float64]:
         """Largest certified radii, shape (inputs, *at_least.shape)."""
-        thresholds = _thresholds("at_least", at_least)
+        thresholds = check_numbers("at_least", at_least)
         found = np.array([curve.radius(at_least=thresholds) for curve in self.curves])
         return found.reshape(len(self), *thresholds.shape)
 
 
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:
     return float(answer) if np.ndim(asked) == 0 else answer
-
-
-def _thresholds(name: str, given: ArrayLike | None) -> NDArray[np.float64]:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{name} must be a number or an array of numbers, got {given!r}") from error

@@ -5,7 +5,8 @@ Neyman-Pearson curves, one for each step of a staircase ``L <= p``. Theorem 1 is
 only ``g_R`` enters (:meth:`holdfast.noise.Noise.least_probability`).
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +35,20 @@ def step_bound(at: Exceedances, probabilities: NDArray[np.float64], *, noise: No
     weights, p = weights[rises], p[rises]
     if p.size > _EXACT_UP_TO:
         weights, p = merge_steps(weights, p)
-    decay = noise.decay(p)
     a, b = at.support
-    slack = SLACK * (b - a) if guaranteed else 0.0
+    return partial(_weighted_sum, a, weights, noise.decay(p), SLACK * (b - a) if guaranteed else 0.0)
 
-    def value(radius: NDArray[np.float64]) -> NDArray[np.float64]:
-        total = np.array([np.dot(decay(float(each)), weights) for each in radius.ravel()], dtype=np.float64)
-        return np.maximum(a, a + total.reshape(radius.shape) - slack)
 
-    return value
+def _weighted_sum(
+    a: float,
+    weights: NDArray[np.float64],
+    decay: Callable[[float], NDArray[np.float64]],
+    slack: float,
+    radius: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The sum at each radius, where ``decay(R)`` is all ``g_R(p_j)`` at once; never below a."""
+    total = np.array([np.dot(decay(float(each)), weights) for each in radius.ravel()], dtype=np.float64)
+    return np.maximum(a, a + total.reshape(radius.shape) - slack)
 
 
 def merge_steps(

@@ -222,7 +222,7 @@ def joined(blocks: Sequence[Exceedances]) -> Exceedances:
     """Several blocks as one sample."""
     if len(blocks) == 1:
         return blocks[0]
-    values = np.concatenate([block.values for block in blocks])
+    values = np.concatenate([block.thresholds for block in blocks])
     many = np.concatenate([block.multiplicities for block in blocks])
     order = np.argsort(values, kind="stable")
     counts = np.cumsum(many[order][::-1])[::-1]

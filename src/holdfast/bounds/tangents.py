@@ -1,6 +1,7 @@
 """The two uses of tangents: a whole curve, and one radius."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,14 +94,14 @@ def _check_pilot(pilot: float) -> None:
         raise InvalidArgument(f"pilot must be a share of the samples, in (0, 1), got {pilot!r}")
 
 
-def _through(r: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> RadiusBound:
+def _through(knots: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> RadiusBound:
     """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
     noise, support = scores.noise, scores.support
-    if scores.n < 2:
-        return through_knots(noise, support, r, np.full(len(r), support[0]))
-    rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
-    values = [tangent_bound(rounds, support, noise, noise.scale * float(each), alpha) for each in r]
-    return through_knots(noise, support, r, np.array(values))
+    values = np.full(len(knots), support[0])
+    if scores.n >= 2:
+        rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
+        values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), alpha) for r in knots])
+    return partial(through_knots, noise, support, knots, values)
 
 
 def _sizes(pilot: float, n: int) -> list[int]:
@@ -113,8 +114,12 @@ def _sizes(pilot: float, n: int) -> list[int]:
 
 
 def through_knots(
-    noise: Noise, support: tuple[float, float], knots: NDArray[np.float64], values: NDArray[np.float64]
-) -> RadiusBound:
+    noise: Noise,
+    support: tuple[float, float],
+    knots: NDArray[np.float64],
+    values: NDArray[np.float64],
+    radius: NDArray[np.float64],
+) -> NDArray[np.float64]:
     """A curve through lower bounds ``values`` on ``T(r) = a + Integral g_r(p(s)) ds`` at ascending distances ``knots``.
 
     Distances are in units of the noise's scale.
@@ -130,19 +135,14 @@ def through_knots(
         Gaussian noise, unless there is a single knot.
     """
     a, b = support
-    last = len(knots) - 1
-    highest = np.maximum.accumulate(values[::-1])[::-1]
-    share = np.clip((highest[-1] - a) / (b - a), 0.0, 1.0)
-
-    def value(radius: NDArray[np.float64]) -> NDArray[np.float64]:
-        r = radius / noise.scale
-        at = np.clip(r, knots[0], knots[-1])
-        right = np.clip(np.searchsorted(knots, at), min(1, last), last)
-        left = np.maximum(right - 1, 0)
-        sag = 0.5 * _CURVATURE * (b - a) * (at - knots[left]) * (knots[right] - at)
-        inside = np.maximum(np.interp(at, knots, highest) - np.where(at < knots[right], sag, 0.0), highest[right])
-        further = noise.scale * np.maximum(r - knots[-1], 0.0)
-        beyond = a + (b - a) * noise.least_probability(share, further)
-        return np.maximum(a, np.where(r <= knots[-1], inside, beyond) - SLACK * (b - a))
-
-    return value
+    r = radius / noise.scale
+    values = np.maximum.accumulate(values[::-1])[::-1]
+    at = np.clip(r, knots[0], knots[-1])
+    right = np.clip(np.searchsorted(knots, at), min(1, len(knots) - 1), len(knots) - 1)
+    left = np.maximum(right - 1, 0)
+    sag = 0.5 * _CURVATURE * (b - a) * (at - knots[left]) * (knots[right] - at)
+    inside = np.maximum(np.interp(at, knots, values) - np.where(at < knots[right], sag, 0.0), values[right])
+    share = np.clip((values[-1] - a) / (b - a), 0.0, 1.0)
+    further = noise.scale * np.maximum(r - knots[-1], 0.0)
+    beyond = a + (b - a) * noise.least_probability(share, further)
+    return np.maximum(a, np.where(r <= knots[-1], inside, beyond) - SLACK * (b - a))

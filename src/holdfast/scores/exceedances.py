@@ -39,13 +39,8 @@ class Exceedances:
 
     @property
     def multiplicities(self) -> NDArray[np.int64]:
-        """How many samples are counted at each threshold."""
+        """How many samples have each threshold as their value."""
         return -np.diff(self.counts, append=0)
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The sample values, one per multiplicity: the thresholds themselves."""
-        return self.thresholds
 
     @property
     def variance(self) -> float:
