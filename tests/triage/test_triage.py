@@ -28,8 +28,7 @@ from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import threshold_test
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
-from holdfast.triage.sequence import certified_among, fallback, starting_levels
-from holdfast.triage.threshold_test import ThresholdTest
+from holdfast.triage.threshold_test import ThresholdTest, certified_among, fallback, starting_levels
 
 SIGMA = 0.5
 _INDICES = itertools.count()
@@ -287,8 +286,10 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         hf.choose_threshold([], radius=0.1)
     with pytest.raises(hf.InvalidInput, match="labelled"):
         hf.choose_threshold([(people[0][0], -1)], radius=0.1)
-    with pytest.raises(hf.InvalidInput, match="one model"):
+    with pytest.raises(hf.InvalidInput, match="one model") as caught:
         hf.choose_threshold([people[0], (certificate(np.full(400, 0.9)), 0)], radius=0.1)
+    assert "the model net at float32 with sigma = 0.5 (400 + 100 noisy copies" in str(caught.value)
+    assert "Origin(" not in str(caught.value)
     with pytest.raises(hf.InvalidArgument, match="epsilon must be"):
         hf.choose_threshold(people, radius=0.1, epsilon=0.0)
     with pytest.raises(hf.InvalidArgument, match=r"alpha = 0\.05 is too large"):

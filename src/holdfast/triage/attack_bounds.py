@@ -13,6 +13,7 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
 from holdfast.noise import Noise, noise_fields, stored_noise
+from holdfast.triage.rule import AcceptanceRule
 from holdfast.validation import check_alpha, check_radius
 
 Labelled = Iterable[tuple[Certificate, int]]
@@ -46,6 +47,15 @@ class Origin:
         made, evidence = certificate.provenance, certificate.evidence
         bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
         return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance)
+
+    def __str__(self) -> str:
+        copies = f"{self.n:,} + {self.n0:,} noisy copies, counted in {self.bins:,} bins"
+        sums = f"probabilities that sum to one within {self.sum_tolerance:.3g}"
+        return f"the model {self.model} at {self.precision} with {self.noise.title} ({copies}, {sums})"
+
+    def rule(self, threshold: float, alpha: float) -> AcceptanceRule:
+        """The service's rule with as many copies."""
+        return AcceptanceRule(threshold, self.n, self.n0, alpha, self.sum_tolerance)
 
     @property
     def network(self) -> tuple[Noise, str, str]:
@@ -129,7 +139,9 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         mine = Origin.of(certificate)
         origin = mine if origin is None else origin
         if mine != origin:
-            raise InvalidInput(f"certificates must all be of one model and setting, got {origin} and {mine}")
+            raise InvalidInput(
+                f"certificates must all be of one model and setting, got some of {origin} and some of {mine}"
+            )
         if not certificate.method.guaranteed:
             raise InvalidArgument(f"{certificate.method.name} is an estimate, not a certificate; certify with another")
         key = (certificate.provenance.seed, certificate.provenance.index)
