@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from holdfast.errors import CheckpointError, InvalidArgument
+from holdfast.errors import CheckpointError
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.normalize import Normalize
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
@@ -89,10 +89,7 @@ def _load_safetensors(path: Path, default: Architecture | None) -> Checkpoint:
                 f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
             )
         return _from_elsewhere(path, name, state, default)
-    try:
-        architecture = Architecture.from_json(described)
-    except InvalidArgument as error:
-        raise CheckpointError(f"{path}: {error}; a newer Holdfast may know it") from error
+    architecture = Architecture.from_json(described)
     return Checkpoint(_fill(path, architecture, zoo_state(state)), architecture, notes)
 
 
