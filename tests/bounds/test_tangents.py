@@ -103,12 +103,10 @@ def test_blocks_join_to_the_whole_sample() -> None:
         assert together.counts[first] == (values >= s).sum()
 
 
-def test_counts_without_order_and_impossible_pilots_are_refused() -> None:
+def test_counts_without_order_and_impossible_radii_are_refused() -> None:
     histogram = hf.ScoreSamples(np.ones(10), sigma=1.0).histogram()
     with pytest.raises(hf.InvalidArgument, match="forgotten in which order"):
         hf.bound(histogram, alpha=0.1, method=hf.Tangents())
-    with pytest.raises(hf.InvalidArgument, match="pilot must be a share"):
-        hf.Tangents(pilot=1.0)
     with pytest.raises(hf.InvalidArgument, match="radius must be"):
         hf.Tangent(radius=-1.0)
 
@@ -118,9 +116,8 @@ def test_names_are_read_back_as_the_same_method() -> None:
 
     for method in (
         hf.Tangents(),
-        hf.Tangents(pilot=0.1),
         hf.Tangent(1e-05),
-        hf.Tangent(0.2, pilot=0.3),
+        hf.Tangent(0.2),
         hf.CDF(),
         hf.Naive(),
     ):

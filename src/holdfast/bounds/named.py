@@ -40,12 +40,10 @@ def method_named(name: str) -> Method:
             return CDF(band=_BANDS[band], thresholds=int(count))
         if rest in _BANDS:
             return CDF(band=_BANDS[rest])
-    plain, _, pilot = name.partition("@")
-    share = {"pilot": float(pilot)} if _is_number(pilot) else {}
-    if plain == "tangents":
-        return Tangents(**share)
-    if plain.startswith("tangent-") and _is_number(plain.removeprefix("tangent-")):
-        return Tangent(radius=float(plain.removeprefix("tangent-")), **share)
+    if name == "tangents":
+        return Tangents()
+    if theorem == "tangent" and _is_number(rest):
+        return Tangent(radius=float(rest))
     known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS] + ["tangents", "tangent-RADIUS"]
     raise InvalidArgument(f"unknown method {name!r}; expected one of {', '.join(known)}")
 

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
 from holdfast.bounds.tangent import guesses_and_blocks, tangent_bound
-from holdfast.errors import InvalidArgument
 from holdfast.noise import Gaussian, Noise
 from holdfast.scores import Scores
 from holdfast.scores.rounding import SLACK
-from holdfast.validation import Sides, check_number, check_radius, per_side
+from holdfast.validation import Sides, check_radius, per_side
 
 _KNOTS = np.arange(36) / 8.0
-_LEAST_PILOT = 20
+_PILOT, _LEAST_PILOT = 0.02, 20
 _CURVATURE = 0.2419707245191434
 """The largest slope of the normal density, ``exp(-1/2) / sqrt(2 pi)``, rounded up."""
 
@@ -28,28 +27,20 @@ class Tangents(Method):
     Guarantee:
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
-        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first ``pilot`` share only serves to
+        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 2% only serve to
         guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
         rests on its curvature.
     Source:
         Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
     """
 
-    pilot: float = 0.02
+    name = "tangents"
     needs_order = True
     requires = (Gaussian,)
 
-    def __post_init__(self) -> None:
-        _check_pilot(self.pilot)
-
-    @property
-    def name(self) -> str:
-        """``tangents``."""
-        return "tangents" + _aside(self.pilot)
-
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Bounds at the knots, and what follows between them."""
-        return _through(_KNOTS, scores, view, self.pilot, per_side(alpha, sides) / len(_KNOTS))
+        return _through(_KNOTS, scores, view, per_side(alpha, sides) / len(_KNOTS))
 
 
 @dataclass(frozen=True)
@@ -67,46 +58,35 @@ class Tangent(Method):
     """
 
     radius: float
-    pilot: float = 0.02
     needs_order = True
 
     def __post_init__(self) -> None:
         check_radius(self.radius)
-        _check_pilot(self.pilot)
 
     @property
     def name(self) -> str:
         """``tangent-`` and the radius."""
-        return f"tangent-{float(self.radius)!r}" + _aside(self.pilot)
+        return f"tangent-{float(self.radius)!r}"
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
         knot = np.array([self.radius / scores.noise.scale])
-        return _through(knot, scores, view, self.pilot, per_side(alpha, sides))
+        return _through(knot, scores, view, per_side(alpha, sides))
 
 
-def _aside(pilot: float) -> str:
-    return "" if pilot == 0.02 else f"@{float(pilot)!r}"
-
-
-def _check_pilot(pilot: float) -> None:
-    if not 0 < check_number("pilot", pilot) < 1:
-        raise InvalidArgument(f"pilot must be a share of the samples, in (0, 1), got {pilot!r}")
-
-
-def _through(knots: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> RadiusBound:
+def _through(knots: NDArray[np.float64], scores: Scores, view: View, alpha: float) -> RadiusBound:
     """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
     noise, support = scores.noise, scores.support
     values = np.full(len(knots), support[0])
     if scores.n >= 2:
-        rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
+        rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(scores.n))])
         values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), alpha) for r in knots])
     return partial(through_knots, noise, support, knots, values)
 
 
-def _sizes(pilot: float, n: int) -> list[int]:
+def _sizes(n: int) -> list[int]:
     """The pilot, then blocks as long as everything before them."""
-    sizes = [min(max(int(pilot * n), min(_LEAST_PILOT, n // 2)), n - 1)]
+    sizes = [min(max(int(_PILOT * n), min(_LEAST_PILOT, n // 2)), n - 1)]
     while sum(sizes) < n:
         rest = n - sum(sizes)
         sizes.append(rest if rest <= 2 * sum(sizes) else sum(sizes))

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise, sigma_of
 
 
@@ -82,9 +83,12 @@ class Scores(ABC):
         """Exceedances of a score that is nowhere above this one; for lower bounds."""
 
     @abstractmethod
-    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":
-        """The samples in blocks, in the order of their arrival."""
-
-    @abstractmethod
     def survival_upper(self) -> Exceedances:
         """Exceedances of the *reflected* score ``a + b - X``, nowhere above the reflection; for upper bounds."""
+
+    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":  # noqa: ARG002
+        """The samples in blocks, in the order of their arrival; counts have none."""
+        raise InvalidArgument(
+            "a histogram has forgotten in which order its samples came, which a tangent needs; "
+            "use ScoreSamples, or a band: CDF(band=BerkJones())"
+        )

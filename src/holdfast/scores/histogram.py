@@ -52,13 +52,6 @@ class OccupiedCounters(Scores):
         mirrored = np.clip((a + b) - self.grid.round_up(self.occupied), a, b)
         return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
 
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:  # noqa: ARG002
-        """Counts have no order."""
-        raise InvalidArgument(
-            "a histogram has forgotten in which order its samples came, which a tangent needs; "
-            "use ScoreSamples, or a band: CDF(band=BerkJones())"
-        )
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class ScoreHistogram(Scores):
@@ -118,10 +111,6 @@ class ScoreHistogram(Scores):
     def survival_upper(self) -> Exceedances:
         """Samples count as the upper edge of their bin, then the score is reflected."""
         return self.compact().survival_upper()
-
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
-        """Counts have no order."""
-        return self.compact().blocks(sizes)
 
     def coarser(self, bins: int) -> "ScoreHistogram":
         """The same samples counted on a grid with fewer bins, to store less.

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError
 from holdfast.zoo.architecture import Architecture, architecture_names
-from holdfast.zoo.normalize import Normalize
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
 _ARCHITECTURE = "holdfast.architecture"
@@ -136,21 +135,13 @@ def _from_elsewhere(path: Path, name: str, state: Mapping[str, Tensor], default:
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:
     net = architecture.build()
     try:
-        net.load_state_dict({**_constants(net), **state})
+        # Weights from elsewhere do not repeat what the architecture normalises with.
+        own = {name: tensor for name, tensor in net.state_dict().items() if name.startswith("normalize.")}
+        net.load_state_dict({**own, **state})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
     return net.eval()
-
-
-def _constants(net: nn.Module) -> dict[str, Tensor]:
-    """What the architecture normalises with: weights from elsewhere do not repeat it."""
-    return {
-        f"{name}.{constant}": tensor
-        for name, module in net.named_modules()
-        if isinstance(module, Normalize)
-        for constant, tensor in module.state_dict().items()
-    }
 
 
 def _is_state(content: object) -> bool:
