@@ -119,10 +119,11 @@ def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
     return radii
 
 
-def check_number(name: str, value: float) -> float:
-    """Return one finite number."""
-    if not _is_real(value) or not math.isfinite(value):
-        raise InvalidArgument(f"{name} must be one finite number, got {value!r}")
+def check_number(name: str, value: float, *, at_least: float = -math.inf) -> float:
+    """Return one finite number that is at least ``at_least``."""
+    if not _is_real(value) or not math.isfinite(value) or value < at_least:
+        limit = "" if at_least == -math.inf else f", at least {at_least:g}"
+        raise InvalidArgument(f"{name} must be one finite number{limit}, got {value!r}")
     return float(value)
 
 

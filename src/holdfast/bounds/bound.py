@@ -24,7 +24,12 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
         )
     if not isinstance(method, Method):
         raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
-    return method.curve(scores, check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides))
+    method.check_noise(scores.noise)
+    alpha, asked = check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides)
+    # The upper side is the lower side of the reflected score.
+    below = method.side(scores, lambda each: each.survival_lower(), alpha, asked)
+    above = None if asked == "lower" else method.side(scores, lambda each: each.survival_upper(), alpha, asked)
+    return Curve(scores.noise, alpha, method.name, method.guaranteed, scores.support, below, above)
 
 
 def bound_many(
