@@ -162,7 +162,7 @@ def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
     rule = AcceptanceRule(0.8, 1_000, 100, 0.01)
     lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
     upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
-    reach = AttackBounds(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
+    reach = AttackBounds(0.01, right, lower, upper, 1 - lower, right, lower)
     assert (threshold_test(reach, rule).could_be_wrong, threshold_test(reach, rule).surely_right) == (0, 2)
     other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
     assert (threshold_test(other_way, rule).could_be_wrong, threshold_test(other_way, rule).surely_right) == (3, 0)
@@ -173,7 +173,7 @@ def test_the_worst_answer_within_reach() -> None:
 
     def worst(right: np.ndarray, leads: np.ndarray) -> float:
         low, high, other = np.array([0.35]), np.array([0.5]), np.array([0.6])
-        return float(largest_squares(AttackBounds(0.1, 0.01, right, low, high, other, leads, low))[0])
+        return float(largest_squares(AttackBounds(0.01, right, low, high, other, leads, low))[0])
 
     assert worst(yes, yes) == pytest.approx(0.65**2)  # as unsure as can be, and right
     assert worst(no, yes) == pytest.approx(0.5**2)  # as sure as can be, and wrong
@@ -188,7 +188,7 @@ def test_the_largest_calibration_error_is_what_trying_every_assignment_finds() -
         low = rng.uniform(0, 1, n)
         high = np.minimum(1, low + rng.uniform(0, 0.35, n))
         leads = rng.random(n) < 0.5
-        reach = AttackBounds(0.1, 0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
+        reach = AttackBounds(0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
         options = options_of(reach)
 
         def choices(i: int, options: Sequence[Option] = options) -> list[tuple[int, float, float]]:
@@ -216,7 +216,7 @@ def test_brier_and_calibration_bounds_hold_for_the_population_under_attack() -> 
     middles = np.repeat([0.1, 1.2, 2.5], 5)
     right = np.tile([True, True, True, True, False], 3)
     low, high = (ndtr((middles + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
-    exact = AttackBounds(radius, 0.0, right, low, high, 1 - low, middles > radius, low)
+    exact = AttackBounds(0.0, right, low, high, 1 - low, middles > radius, low)
     squares = np.where(right, (1 - low) ** 2, np.maximum(high**2, np.where(middles < radius, (1 - low) ** 2, 0.0)))
     assert largest_squares(exact) == pytest.approx(squares)
     true_brier, true_ece = float(squares.mean()), largest_ece(options_of(exact))

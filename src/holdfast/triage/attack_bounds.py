@@ -86,7 +86,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class AttackBounds:
-    """Bounds within ``radius`` of each input, from the counts of one class: the predicted one.
+    """Bounds within the radius of each input, from the counts of one class: the predicted one.
 
     Guarantee:
         For each input separately, everything about it holds with probability at least ``1 - alpha`` over its noise.
@@ -99,7 +99,6 @@ class AttackBounds:
         average: the predicted class's average score over the copies that were drawn; an estimate.
     """
 
-    radius: float
     alpha: float
     right: NDArray[np.bool_]
     lower: NDArray[np.float64]
@@ -162,7 +161,7 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
     most = 1 + origin.sum_tolerance
     other = np.clip(np.minimum((most - lead_) / 2, most - low_), 0.0, 1.0)
-    return AttackBounds(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
+    return AttackBounds(alpha, right, low_, high_, other, lead_ > 0, average), origin
 
 
 def _check_label(label: int) -> int:

@@ -6,11 +6,10 @@ import numpy as np
 
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.triage.attack_bounds import AttackBounds, Labelled, Origin, bound_attacks
-from holdfast.triage.consistency import check_grid
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
 from holdfast.triage.rule import AcceptanceRule
-from holdfast.triage.threshold_test import ThresholdTest, able_among, certified_among, starts_among
+from holdfast.triage.threshold_test import ThresholdTest, able_among, certified_among, check_grid, starts_among
 from holdfast.validation import check_alpha, check_radius, check_share
 
 GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))

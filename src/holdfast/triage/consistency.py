@@ -2,13 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
 from holdfast.scores.rounding import format_number
-from holdfast.triage.threshold_test import ThresholdTest, certified_among
-from holdfast.validation import check_alpha, check_count, check_number, check_radius, check_share
+from holdfast.triage.threshold_test import ThresholdTest, certified_among, check_grid
+from holdfast.validation import check_alpha, check_count, check_radius, check_share
 
 if TYPE_CHECKING:
     from holdfast.triage.result import Triage
@@ -17,14 +16,6 @@ _CLOSE = 1e-6
 """Other versions of the special functions differ by less."""
 
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-
-
-def check_grid(thresholds: Iterable[float]) -> tuple[float, ...]:
-    """Return the thresholds in the order in which they are tested, from the highest down."""
-    grid = tuple(sorted({check_number("threshold", each) for each in thresholds}, reverse=True))
-    if not grid or not all(0.5 <= each < 1 for each in grid):
-        raise InvalidArgument(f"thresholds must be one or more numbers in [0.5, 1), got {grid!r}")
-    return grid
 
 
 def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: str) -> None:

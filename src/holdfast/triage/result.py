@@ -13,6 +13,7 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
+from holdfast.triage.figure import triage_figure
 from holdfast.triage.reliability import Reliability
 from holdfast.triage.rule import Verdict
 
@@ -176,8 +177,6 @@ class Triage:
 
     def figure(self) -> "Figure":
         """Error and coverage against the threshold, under attack and without."""
-        from holdfast.triage.figure import triage_figure
-
         return triage_figure(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """The exact binomial test of one threshold, and of many with one delta."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
 from holdfast.certificates.proportions import clopper_pearson_lower
+from holdfast.errors import InvalidArgument
 from holdfast.triage.rule import bracket
+from holdfast.validation import check_number
 
 _FLOOR_SHARE = 0.1
 """The share of the level that bounds how many are sure; the rest tests the ratio."""
@@ -69,6 +71,14 @@ class ThresholdTest:
     def observed(self) -> float:
         """The share of those that could be wrong among all that count; an estimate of the error under attack."""
         return self.could_be_wrong / max(1, self.could_be_wrong + self.surely_right)
+
+
+def check_grid(thresholds: Iterable[float]) -> tuple[float, ...]:
+    """Return the thresholds in the order in which they are tested, from the highest down."""
+    grid = tuple(sorted({check_number("threshold", each) for each in thresholds}, reverse=True))
+    if not grid or not all(0.5 <= each < 1 for each in grid):
+        raise InvalidArgument(f"thresholds must be one or more numbers in [0.5, 1), got {grid!r}")
+    return grid
 
 
 def starts_among(count: int) -> int:
