@@ -326,6 +326,9 @@ def test_a_file_whose_numbers_were_edited_is_refused(edit: dict[str, Any], compl
         rows = [{**row, name: value} for row in written["rows"]]
         with pytest.raises(hf.InvalidArgument):
             hf.Triage.from_dict({**written, "rows": rows})
+    nearly_false = [{**row, "certified": row["certified"] or 1e-9} for row in written["rows"]]
+    with pytest.raises(hf.InvalidArgument, match="certified at threshold"):
+        hf.Triage.from_dict({**written, "rows": nearly_false})
 
 
 def test_certificates_that_share_their_noise_are_refused() -> None:

@@ -105,12 +105,12 @@ class SequentialTest:
         self._alpha, self._radius, self._noise = check_alpha(alpha), check_radius(radius), noise
         self._at_least, self._bottom = check_threshold(at_least, support), support[0]
         self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
-        self._target, self._goal = self._at_least - self._bottom, math.log(1 / alpha) + 1e-9
+        self._target, self._goal = self._at_least - self._bottom, math.log(1 / self._alpha) + 1e-9
         self._bold = self._patient = math.log(0.5)
         self._past: Exceedances | None = None
         self._tangents: TangentFamily | None = None
-        highest = self._bottom + (support[1] - self._bottom) * float(noise.least_probability(1.0, radius))
-        if radius > FARTHEST * noise.scale or highest < at_least:
+        highest = self._bottom + (support[1] - self._bottom) * float(noise.least_probability(1.0, self._radius))
+        if self._radius > FARTHEST * noise.scale or highest < self._at_least:
             self._decide(False, f"not certified: radius {format_number(radius)} is beyond what samples can reach")
 
     @property

@@ -47,8 +47,10 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
     passed = certified_among(tests, triage.epsilon, triage.delta)
     for row, rule, test, certified in zip(triage.rows, rules, tests, passed, strict=True):
         most = rule.coverage(row.surely_right + row.could_be_wrong, triage.inputs, triage.delta)
+        where = f"at threshold {format_number(row.threshold)}"
+        if row.certified is not certified:
+            _refuse(f"certified {where}", row.certified, certified)
         computed = {
-            "certified": certified,
             "error_bound": test.error_bound(triage.delta),
             "observed": test.observed,
             "sure_from": rule.sure_from,
@@ -56,7 +58,7 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
         }
         for name, value in computed.items():
             if not math.isclose(getattr(row, name), value, rel_tol=_CLOSE, abs_tol=_CLOSE):
-                _refuse(f"{name} at threshold {format_number(row.threshold)}", getattr(row, name), value)
+                _refuse(f"{name} {where}", getattr(row, name), value)
     if threshold != triage.threshold:
         _refuse("threshold", threshold, triage.threshold)
     # The radius is in no count, and a slightly smaller epsilon may pass the same thresholds: the sentence names both.
