@@ -26,7 +26,7 @@ import numpy as np
 
 import holdfast as hf
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
-from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
+from holdfast.zoo.pretrained import EMBEDDED_SIGMA, load_embedded_model
 
 INPUTS = 64
 CHECKED = 1_000

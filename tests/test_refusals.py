@@ -199,6 +199,7 @@ def test_models_and_devices_that_are_not_there_are_refused() -> None:
         ([], {}, "non-empty one-dimensional"),
         ([[0.5]], {}, r"shape \(1, 1\)"),
         ([-0.5], {}, r"support=\(a, b\)"),
+        (["a"], {}, "must be a number or an array of numbers"),
     ],
 )
 def test_scores_outside_their_support_are_refused(values: Any, options: dict[str, Any], complaint: str) -> None:

@@ -1,7 +1,7 @@
 """Checks of the inputs themselves, before any noisy copy is made."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.noise import Noise
 from holdfast.validation import check_count
 
-Kind = Literal["auto", "images", "any"]
 Input = Tensor | NDArray[np.floating]
 _FAR = 0.5
 _LARGEST_SHIFT = 1e-3

@@ -2,13 +2,14 @@
 
 import math
 import numbers
+import reprlib
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import HoldfastError, InvalidArgument
 
 Sides = Literal["lower", "both"]
 
@@ -100,21 +101,29 @@ def per_side(alpha: float, sides: Sides) -> float:
     return alpha if sides == "lower" else alpha / 2
 
 
+def check_numbers(
+    name: str, given: ArrayLike | None, error: type[HoldfastError] = InvalidArgument
+) -> NDArray[np.float64]:
+    """Return a number, or an array of numbers, as an array."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise error(f"{name} must be a number or an array of numbers, got {reprlib.repr(given)}") from cause
+
+
 def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
     """Return radii as an array of finite, nonnegative numbers."""
-    try:
-        radii = np.asarray(radius, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"radius must be a number or an array of numbers, got {radius!r}") from error
+    radii = check_numbers("radius", radius)
     if not ((radii >= 0) & np.isfinite(radii)).all():
         raise InvalidArgument(f"radius must be finite and nonnegative, in the units of the input, got {radius!r}")
     return radii
 
 
-def check_number(name: str, value: float) -> float:
-    """Return one finite number."""
-    if not _is_real(value) or not math.isfinite(value):
-        raise InvalidArgument(f"{name} must be one finite number, got {value!r}")
+def check_number(name: str, value: float, *, at_least: float = -math.inf) -> float:
+    """Return one finite number that is at least ``at_least``."""
+    if not _is_real(value) or not math.isfinite(value) or value < at_least:
+        limit = "" if at_least == -math.inf else f", at least {at_least:g}"
+        raise InvalidArgument(f"{name} must be one finite number{limit}, got {value!r}")
     return float(value)
 
 

@@ -1,5 +1,7 @@
 """Tangent certificates: sound for one radius and for all, between the knots and beyond them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +12,8 @@ from scipy.special import ndtr, ndtri
 
 import holdfast as hf
 from distributions import DISTRIBUTIONS
-from holdfast.bounds.knots import Knots
 from holdfast.bounds.tangent import joined
+from holdfast.bounds.tangents import through_knots
 from methods import ORDERED
 from test_guarantees import consistent, wrong_curves
 
@@ -64,13 +66,13 @@ def test_reflection_swaps_the_sides(values: Floats, method: hf.Method) -> None:
 def test_a_curve_through_exact_knots_is_never_above_the_truth(name: str, spacing: float) -> None:
     knots = np.arange(0.0, 4.01, spacing)
     truth = DISTRIBUTIONS[name]
-    side = Knots(hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
-    assert (side.value(RADII) <= truth.lowest(RADII) + 1e-12).all()
-    assert side.value(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
+    side = partial(through_knots, hf.Gaussian(1.0), (0.0, 1.0), knots, truth.lowest(knots))
+    assert (side(RADII) <= truth.lowest(RADII) + 1e-12).all()
+    assert side(knots) == pytest.approx(truth.lowest(knots), abs=1e-11)
     near = RADII[RADII <= 4.0]
     sag = 0.2419707 * spacing**2 / 8
     steep = np.abs(np.diff(truth.lowest(RADII))).max() / 0.05
-    assert (truth.lowest(near) - side.value(near) <= 2 * sag + steep * 1e-9 + 1e-9).all()
+    assert (truth.lowest(near) - side(near) <= 2 * sag + steep * 1e-9 + 1e-9).all()
 
 
 def test_one_radius_is_certified_tighter_than_the_band_does() -> None:
@@ -101,12 +103,10 @@ def test_blocks_join_to_the_whole_sample() -> None:
         assert together.counts[first] == (values >= s).sum()
 
 
-def test_counts_without_order_and_impossible_pilots_are_refused() -> None:
+def test_counts_without_order_and_impossible_radii_are_refused() -> None:
     histogram = hf.ScoreSamples(np.ones(10), sigma=1.0).histogram()
     with pytest.raises(hf.InvalidArgument, match="forgotten in which order"):
         hf.bound(histogram, alpha=0.1, method=hf.Tangents())
-    with pytest.raises(hf.InvalidArgument, match="pilot must be a share"):
-        hf.Tangents(pilot=1.0)
     with pytest.raises(hf.InvalidArgument, match="radius must be"):
         hf.Tangent(radius=-1.0)
 
@@ -116,9 +116,8 @@ def test_names_are_read_back_as_the_same_method() -> None:
 
     for method in (
         hf.Tangents(),
-        hf.Tangents(pilot=0.1),
         hf.Tangent(1e-05),
-        hf.Tangent(0.2, pilot=0.3),
+        hf.Tangent(0.2),
         hf.CDF(),
         hf.Naive(),
     ):

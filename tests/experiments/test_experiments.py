@@ -28,7 +28,7 @@ from holdfast.cli.app import run as holdfast
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
-from holdfast.zoo.embedded import load_embedded_model
+from holdfast.zoo.pretrained import load_embedded_model
 from networks import images, small_net
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.models.fingerprint import fingerprint
-from holdfast.zoo.embedded import load_embedded_model
+from holdfast.zoo.pretrained import load_embedded_model
 from networks import CHANGES_IN_PLACE, CHANGES_OF_STRUCTURE, Knobs
 
 CHANGES = {**CHANGES_IN_PLACE, **CHANGES_OF_STRUCTURE}

@@ -164,8 +164,23 @@ def test_scores_that_are_all_high_settle_at_what_samples_can_certify() -> None:
     assert np.isfinite(found.estimate)
     assert found.settled
     assert found.samples < 4_000
-    with pytest.raises(hf.InvalidInput, match="must return the first 500"):
+    with pytest.raises(hf.InvalidInput, match="expected the first 500"):
         hf.adaptive_radius(prefix(np.ones(50), hf.Gaussian(1.0)), at_least=0.5, within=0.1, alpha=0.01, n_max=4_000)
+
+
+def test_a_claim_that_fails_at_the_input_itself_is_said_to_be_uncertified_and_never_settled() -> None:
+    options: dict[str, Any] = {"within": 0.1, "alpha": 0.01, "n_max": 4_000}
+    first = prefix(np.full(4_000, 0.6), hf.Gaussian(1.0))
+    for at_least in (0.9, 0.6 - 1e-9):  # plainly false, and true but by too little to be shown
+        failed = hf.adaptive_radius(first, at_least=at_least, **options)
+        assert failed.radius == 0.0
+        assert not failed.certified
+        assert not failed.settled
+        assert "not certified at the input itself" in str(failed)
+    shown = hf.adaptive_radius(first, at_least=0.5, **options)
+    assert shown.certified
+    assert shown.radius > 0
+    assert "certified after" in str(shown)
 
 
 def test_a_search_says_how_many_samples_it_wants_and_is_what_the_function_drives() -> None:

@@ -16,7 +16,7 @@ from holdfast.scores.rounding import ceil_decimals, floor_decimals
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Served
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
-from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
+from holdfast.zoo.pretrained import EMBEDDED_SIGMA, load_embedded_model
 from serving import Running, npy, running
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ def test_recipes_that_mean_nothing_are_refused() -> None:
         ({"consistency": 1.0}, "needs --copies 2"),
         ({"optimizer": "magic"}, "adamw, sgd"),
         ({"precision": "int8"}, "float32, bfloat16"),
-        ({"sharpness": -1.0}, "must not be negative"),
+        ({"sharpness": -1.0}, "sharpness must be one finite number, at least 0"),
         ({"shift": -1}, "shift"),
     ):
         with pytest.raises(InvalidArgument, match=message):

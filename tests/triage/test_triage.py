@@ -27,8 +27,7 @@ from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import threshold_test
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
-from holdfast.triage.sequence import certified_among, fallback, starting_levels
-from holdfast.triage.threshold_test import ThresholdTest
+from holdfast.triage.threshold_test import ThresholdTest, certified_among, fallback, starting_levels
 
 SIGMA = 0.5
 _INDICES = itertools.count()
@@ -162,7 +161,7 @@ def test_who_is_sure_has_room_for_the_services_own_sampling() -> None:
     rule = AcceptanceRule(0.8, 1_000, 100, 0.01)
     lower = np.array([0.79, 0.81, rule.needed, rule.sure_from, 0.99])
     upper, right = np.ones(5), np.ones(5, dtype=np.bool_)
-    reach = AttackBounds(0.1, 0.01, right, lower, upper, 1 - lower, right, lower)
+    reach = AttackBounds(0.01, right, lower, upper, 1 - lower, right, lower)
     assert (threshold_test(reach, rule).could_be_wrong, threshold_test(reach, rule).surely_right) == (0, 2)
     other_way = replace(reach, right=~right, upper=np.array([0.7, 0.79, 0.8, 0.9, 1.0]))
     assert (threshold_test(other_way, rule).could_be_wrong, threshold_test(other_way, rule).surely_right) == (3, 0)
@@ -173,7 +172,7 @@ def test_the_worst_answer_within_reach() -> None:
 
     def worst(right: np.ndarray, leads: np.ndarray) -> float:
         low, high, other = np.array([0.35]), np.array([0.5]), np.array([0.6])
-        return float(largest_squares(AttackBounds(0.1, 0.01, right, low, high, other, leads, low))[0])
+        return float(largest_squares(AttackBounds(0.01, right, low, high, other, leads, low))[0])
 
     assert worst(yes, yes) == pytest.approx(0.65**2)  # as unsure as can be, and right
     assert worst(no, yes) == pytest.approx(0.5**2)  # as sure as can be, and wrong
@@ -188,7 +187,7 @@ def test_the_largest_calibration_error_is_what_trying_every_assignment_finds() -
         low = rng.uniform(0, 1, n)
         high = np.minimum(1, low + rng.uniform(0, 0.35, n))
         leads = rng.random(n) < 0.5
-        reach = AttackBounds(0.1, 0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
+        reach = AttackBounds(0.0, rng.random(n) < 0.5, low, high, np.minimum(high, 1 - low), leads, low)
         options = options_of(reach)
 
         def choices(i: int, options: Sequence[Option] = options) -> list[tuple[int, float, float]]:
@@ -216,7 +215,7 @@ def test_brier_and_calibration_bounds_hold_for_the_population_under_attack() -> 
     middles = np.repeat([0.1, 1.2, 2.5], 5)
     right = np.tile([True, True, True, True, False], 3)
     low, high = (ndtr((middles + way * radius) / math.hypot(1, SIGMA)) for way in (-1, 1))
-    exact = AttackBounds(radius, 0.0, right, low, high, 1 - low, middles > radius, low)
+    exact = AttackBounds(0.0, right, low, high, 1 - low, middles > radius, low)
     squares = np.where(right, (1 - low) ** 2, np.maximum(high**2, np.where(middles < radius, (1 - low) ** 2, 0.0)))
     assert largest_squares(exact) == pytest.approx(squares)
     true_brier, true_ece = float(squares.mean()), largest_ece(options_of(exact))
@@ -286,8 +285,10 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         hf.choose_threshold([], radius=0.1)
     with pytest.raises(hf.InvalidInput, match="labelled"):
         hf.choose_threshold([(people[0][0], -1)], radius=0.1)
-    with pytest.raises(hf.InvalidInput, match="one model"):
+    with pytest.raises(hf.InvalidInput, match="one model") as caught:
         hf.choose_threshold([people[0], (certificate(np.full(400, 0.9)), 0)], radius=0.1)
+    assert "the model net at float32 with sigma = 0.5 (400 + 100 noisy copies" in str(caught.value)
+    assert "Origin(" not in str(caught.value)
     with pytest.raises(hf.InvalidArgument, match="epsilon must be"):
         hf.choose_threshold(people, radius=0.1, epsilon=0.0)
     with pytest.raises(hf.InvalidArgument, match=r"alpha = 0\.05 is too large"):
@@ -324,6 +325,9 @@ def test_a_file_whose_numbers_were_edited_is_refused(edit: dict[str, Any], compl
         rows = [{**row, name: value} for row in written["rows"]]
         with pytest.raises(hf.InvalidArgument):
             hf.Triage.from_dict({**written, "rows": rows})
+    nearly_false = [{**row, "certified": row["certified"] or 1e-9} for row in written["rows"]]
+    with pytest.raises(hf.InvalidArgument, match="certified at threshold"):
+        hf.Triage.from_dict({**written, "rows": nearly_false})
 
 
 def test_certificates_that_share_their_noise_are_refused() -> None:

@@ -20,8 +20,7 @@ from evidence import evidence_of
 from holdfast.triage import AcceptanceRule, AttackBounds
 from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import GRID, threshold_test
-from holdfast.triage.sequence import certified_among
-from holdfast.triage.threshold_test import ThresholdTest
+from holdfast.triage.threshold_test import ThresholdTest, certified_among
 
 SIGMA, RADIUS, COPIES, SELECTION = 1.0, 0.5, 2_000, 101
 EPSILON, DELTA, ALPHA = 0.2, 0.1, 0.004

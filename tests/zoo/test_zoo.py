@@ -17,7 +17,7 @@ from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from holdfast.zoo.datasets.open import open_dataset
-from holdfast.zoo.embedded import load_embedded_model
+from holdfast.zoo.pretrained import load_embedded_model
 
 SMALL = Architecture("small-cnn", 1, 8, 3)
 

@@ -1,6 +1,7 @@
 """What a band is: lower bounds on a whole survival function, all valid at once."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +31,24 @@ class Band(ABC):
         With probability at least ``1 - alpha`` they hold for every s at once. With ``sides="both"`` the same function
         applied to the reflected score holds too, within the same alpha.
         """
+
+
+@dataclass(frozen=True)
+class Empirical(Band):
+    """The empirical survival function, taken as if it were exact. **Not a certificate.**
+
+    For figures that show what a band costs, and for laws about exact distributions.
+    """
+
+    guaranteed = False
+    name = "empirical"
+
+    def lower(
+        self,
+        counts: NDArray[np.int64],
+        n: int,
+        alpha: float,  # noqa: ARG002
+        sides: Sides = "lower",  # noqa: ARG002
+    ) -> NDArray[np.float64]:
+        """``counts / n``: alpha plays no role."""
+        return counts / n

@@ -28,10 +28,7 @@ class BerkJones(Band):
         the index alone. The calibration is in :mod:`holdfast.bands.calibration`.
     """
 
-    @property
-    def name(self) -> str:
-        """``berk-jones``."""
-        return "berk-jones"
+    name = "berk-jones"
 
     def lower(self, counts: NDArray[np.int64], n: int, alpha: float, sides: Sides = "lower") -> NDArray[np.float64]:
         """The bound of the first chosen order statistic that is at or beyond the threshold."""

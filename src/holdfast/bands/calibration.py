@@ -21,7 +21,7 @@ from platformdirs import user_cache_path
 from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.crossing_probability import crossing_probability
-from holdfast.bands.ranks import spread_ranks
+from holdfast.scores.exceedances import spread_ranks
 from holdfast.scores.rounding import probability_down
 from holdfast.validation import Sides, per_side
 

@@ -26,10 +26,7 @@ class DKW(Band):
         Annals of Probability 18 (1990), for the constant and for one side.
     """
 
-    @property
-    def name(self) -> str:
-        """``dkw``."""
-        return "dkw"
+    name = "dkw"
 
     def epsilon(self, n: int, alpha: float) -> float:
         """The width of the one-sided band."""

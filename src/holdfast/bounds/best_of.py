@@ -2,27 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
 from holdfast.scores import Scores
 from holdfast.validation import Sides
-
-
-@dataclass(frozen=True, eq=False)
-class Highest(RadiusBound):
-    """The largest of several lower bounds."""
-
-    sides: tuple[RadiusBound, ...]
-
-    def value(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
-        """At each radius, the largest."""
-        return np.asarray(np.max([side.value(radius) for side in self.sides], axis=0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -38,16 +28,12 @@ class BestOf(Method):
     methods: tuple[Method, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.methods, Sequence):
-            object.__setattr__(self, "methods", tuple(self.methods))
-        if (
-            not isinstance(self.methods, tuple)
-            or len(self.methods) < 2
-            or not all(isinstance(method, Method) for method in self.methods)
-        ):
+        methods = tuple(self.methods) if isinstance(self.methods, Sequence) else ()
+        if len(methods) < 2 or not all(isinstance(method, Method) for method in methods):
             raise InvalidArgument(
                 f"BestOf takes a tuple of two or more methods, such as BestOf((CDF(), Naive())), got {self.methods!r}"
             )
+        object.__setattr__(self, "methods", methods)
 
     @property
     def name(self) -> str:
@@ -72,4 +58,9 @@ class BestOf(Method):
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Each method at its share."""
         share = alpha / len(self.methods)
-        return Highest(tuple(method.side(scores, view, share, sides) for method in self.methods))
+        bounds = [method.side(scores, view, share, sides) for method in self.methods]
+        return partial(_highest, bounds)
+
+
+def _highest(bounds: Sequence[RadiusBound], radius: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.max([each(radius) for each in bounds], axis=0), dtype=np.float64)

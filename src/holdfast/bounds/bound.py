@@ -1,7 +1,9 @@
-"""From score samples to a certified curve, in one call."""
+"""From score samples to certified curves, in one call."""
+
+from collections.abc import Iterable
 
 from holdfast.bounds.cdf import CDF
-from holdfast.bounds.curve import Curve
+from holdfast.bounds.curve import Curve, Curves
 from holdfast.bounds.method import Method
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Scores
@@ -22,4 +24,16 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
         )
     if not isinstance(method, Method):
         raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
-    return method.curve(scores, check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides))
+    method.check_noise(scores.noise)
+    alpha, asked = check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides)
+    # The upper side is the lower side of the reflected score.
+    below = method.side(scores, lambda each: each.survival_lower(), alpha, asked)
+    above = None if asked == "lower" else method.side(scores, lambda each: each.survival_upper(), alpha, asked)
+    return Curve(scores.noise, alpha, method.name, method.guaranteed, scores.support, below, above)
+
+
+def bound_many(
+    scores: Iterable[Scores], *, alpha: float, method: Method = DEFAULT_METHOD, sides: str = "lower"
+) -> Curves:
+    """:func:`bound` for each of many inputs; ``alpha`` is each certificate's, as in the papers' tables."""
+    return Curves([bound(each, alpha=alpha, method=method, sides=sides) for each in scores])

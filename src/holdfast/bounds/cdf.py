@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.bands import Band, BerkJones
+from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.radius_bound import RadiusBound
-from holdfast.bounds.steps import StepBound
+from holdfast.bounds.steps import step_bound
 from holdfast.errors import InvalidArgument
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides, check_count
@@ -51,7 +51,7 @@ class CDF(Method):
         samples = view(scores)
         at = samples if self.thresholds is None else equal_count(samples, self.thresholds)
         survival = self.band.lower(at.counts, at.n, alpha, sides)
-        return StepBound.below(at, survival, noise=scores.noise, guaranteed=self.guaranteed)
+        return step_bound(at, survival, noise=scores.noise, guaranteed=self.guaranteed)
 
 
 def equal_count(samples: Exceedances, thresholds: int) -> Exceedances:

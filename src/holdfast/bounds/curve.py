@@ -1,19 +1,23 @@
 """A certified curve: bounds on the expected score as a function of the perturbation's radius."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.bounds.radius_bound import RadiusBound
 from holdfast.bounds.search import largest_radius
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.noise import Noise, sigma_of
-from holdfast.validation import check_radii
+from holdfast.validation import check_numbers, check_radii
 
 Many = Sequence[float] | NDArray[np.float64]
+RadiusBound = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""One side of a curve: at each radius, a lower bound on the expected score at every point within it.
+
+No closure: curves are pickled with their certificates.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class Curve:
     def lower(self, radius: Many) -> NDArray[np.float64]: ...
     def lower(self, radius: ArrayLike) -> float | NDArray[np.float64]:
         """The certified lower bound at a radius, or at each of an array of radii; rounded down."""
-        return _like(radius, self.below.value(check_radii(radius)))
+        return _like(radius, self.below(check_radii(radius)))
 
     @overload
     def upper(self, radius: float) -> float: ...
@@ -59,7 +63,7 @@ class Curve:
     def upper(self, radius: ArrayLike) -> float | NDArray[np.float64]:
         """The certified upper bound at a radius, or at each of an array of radii; rounded up."""
         a, b = self.support
-        return _like(radius, np.minimum(b, (a + b) - self._upper_side().value(check_radii(radius))))
+        return _like(radius, np.minimum(b, (a + b) - self._upper_side()(check_radii(radius))))
 
     @overload
     def radius(self, *, at_least: float) -> float: ...
@@ -80,13 +84,13 @@ class Curve:
         if (at_least is None) == (at_most is None):
             raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
         if at_least is not None:
-            thresholds, side = _thresholds("at_least", at_least), self.below
+            thresholds, side = check_numbers("at_least", at_least), self.below
         else:
             a, b = self.support
-            thresholds, side = (a + b) - _thresholds("at_most", at_most), self._upper_side()
+            thresholds, side = (a + b) - check_numbers("at_most", at_most), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
-        found = [largest_radius(side.value, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
+        found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
         return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
 
     def _upper_side(self) -> RadiusBound:
@@ -101,12 +105,34 @@ class Curve:
         return f"Curve({self.method}, {self.noise}, alpha={self.alpha:g}, sides={self.sides!r}: {kind})"
 
 
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """One curve per input. Each is a certificate on its own, with its own alpha; nothing is claimed jointly."""
+
+    curves: Sequence[Curve]
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def __getitem__(self, position: int) -> Curve:
+        return self.curves[position]
+
+    def lower(self, radius: ArrayLike) -> NDArray[np.float64]:
+        """Lower bounds, shape (inputs, *radius.shape)."""
+        radii = check_radii(radius)
+        return np.array([curve.lower(radii) for curve in self.curves]).reshape(len(self), *radii.shape)
+
+    def upper(self, radius: ArrayLike) -> NDArray[np.float64]:
+        """Upper bounds, shape (inputs, *radius.shape)."""
+        radii = check_radii(radius)
+        return np.array([curve.upper(radii) for curve in self.curves]).reshape(len(self), *radii.shape)
+
+    def radius(self, *, at_least: ArrayLike) -> NDArray[np.float64]:
+        """Largest certified radii, shape (inputs, *at_least.shape)."""
+        thresholds = check_numbers("at_least", at_least)
+        found = np.array([curve.radius(at_least=thresholds) for curve in self.curves])
+        return found.reshape(len(self), *thresholds.shape)
+
+
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:
     return float(answer) if np.ndim(asked) == 0 else answer
-
-
-def _thresholds(name: str, given: ArrayLike | None) -> NDArray[np.float64]:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{name} must be a number or an array of numbers, got {given!r}") from error

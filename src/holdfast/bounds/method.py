@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from holdfast.bounds.curve import Curve
-from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.bounds.curve import RadiusBound
 from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
 from holdfast.scores import Exceedances, Scores
@@ -29,9 +28,9 @@ class Method(ABC):
         """A short name, for tables and for the command line."""
 
     @property
-    @abstractmethod
     def guaranteed(self) -> bool:
         """False if any part is a plug-in estimate: its curves are not certificates."""
+        return True
 
     @abstractmethod
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
@@ -45,16 +44,3 @@ class Method(ABC):
                 f"{self.name} holds for {kinds} noise only, got {noise}; use CDF(band=BerkJones()), which holds for every "
                 f"noise, or Tangent(radius=R) for one radius"
             )
-
-    def curve(self, scores: Scores, alpha: float, sides: Sides) -> Curve:
-        """Both sides as asked. The upper side is the lower side of the reflected score."""
-        self.check_noise(scores.noise)
-        return Curve(
-            noise=scores.noise,
-            alpha=alpha,
-            method=self.name,
-            guaranteed=self.guaranteed,
-            support=scores.support,
-            below=self.side(scores, lambda each: each.survival_lower(), alpha, sides),
-            above=self.side(scores, lambda each: each.survival_upper(), alpha, sides) if sides == "both" else None,
-        )

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.radius_bound import RadiusBound
-from holdfast.bounds.steps import StepBound
+from holdfast.bounds.steps import step_bound
 from holdfast.errors import InvalidArgument
 from holdfast.means import Hoeffding, MeanBound
 from holdfast.scores import Exceedances, Scores
@@ -49,4 +49,4 @@ class Naive(Method):
         a, b = samples.support
         share = np.clip(np.array([(self.mean.lower(samples, alpha, sides) - a) / (b - a)]), 0.0, 1.0)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
-        return StepBound.below(whole, share, noise=scores.noise, guaranteed=self.guaranteed)
+        return step_bound(whole, share, noise=scores.noise, guaranteed=self.guaranteed)

@@ -1,7 +1,5 @@
 """Methods by the names that tables, stored runs and the command line use."""
 
-from collections.abc import Callable
-
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.cdf import CDF
@@ -11,25 +9,22 @@ from holdfast.bounds.tangents import Tangent, Tangents
 from holdfast.errors import InvalidArgument
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 
-_BANDS: dict[str, Callable[[], Band]] = {"berk-jones": BerkJones, "dkw": DKW, "empirical": Empirical}
-_MEANS: dict[str, Callable[[], MeanBound]] = {
-    "bernstein": EmpiricalBernstein,
-    "betting": Betting,
-    "empirical-mean": EmpiricalMean,
-    "hoeffding": Hoeffding,
+_BANDS: dict[str, Band] = {band.name: band for band in (BerkJones(), DKW(), Empirical())}
+_MEANS: dict[str, MeanBound] = {
+    mean.name: mean for mean in (EmpiricalBernstein(), Betting(), EmpiricalMean(), Hoeffding())
 }
 
 
 def band_names() -> tuple[str, ...]:
     """The bands that give certificates."""
-    return tuple(name for name, band in sorted(_BANDS.items()) if band().guaranteed)
+    return tuple(name for name, band in _BANDS.items() if band.guaranteed)
 
 
 def band_named(name: str) -> Band:
     """A band from its name."""
     if name not in _BANDS:
         raise InvalidArgument(f"unknown band {name!r}; expected one of {', '.join(band_names())}")
-    return _BANDS[name]()
+    return _BANDS[name]
 
 
 def method_named(name: str) -> Method:
@@ -38,19 +33,17 @@ def method_named(name: str) -> Method:
         return BestOf(tuple(method_named(part) for part in name.split("+")))
     theorem, _, rest = name.partition("-")
     if theorem == "naive" and rest in _MEANS:
-        return Naive(mean=_MEANS[rest]())
+        return Naive(mean=_MEANS[rest])
     if theorem == "cdf":
         band, _, count = rest.rpartition("-")
         if count.isdecimal() and band in _BANDS:
-            return CDF(band=_BANDS[band](), thresholds=int(count))
+            return CDF(band=_BANDS[band], thresholds=int(count))
         if rest in _BANDS:
-            return CDF(band=_BANDS[rest]())
-    plain, _, pilot = name.partition("@")
-    share = {"pilot": float(pilot)} if _is_number(pilot) else {}
-    if plain == "tangents":
-        return Tangents(**share)
-    if plain.startswith("tangent-") and _is_number(plain.removeprefix("tangent-")):
-        return Tangent(radius=float(plain.removeprefix("tangent-")), **share)
+            return CDF(band=_BANDS[rest])
+    if name == "tangents":
+        return Tangents()
+    if theorem == "tangent" and _is_number(rest):
+        return Tangent(radius=float(rest))
     known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS] + ["tangents", "tangent-RADIUS"]
     raise InvalidArgument(f"unknown method {name!r}; expected one of {', '.join(known)}")
 

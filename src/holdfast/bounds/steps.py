@@ -6,14 +6,13 @@ only ``g_R`` enters (:meth:`holdfast.noise.Noise.least_probability`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from holdfast.bounds.radius_bound import RadiusBound
+from holdfast.bounds.curve import RadiusBound
 from holdfast.noise import Noise
 from holdfast.scores import Exceedances
 from holdfast.scores.rounding import SLACK, probability_down
@@ -22,43 +21,39 @@ _EXACT_UP_TO = 4_096
 _SPACING = 0.002
 
 
-@dataclass(frozen=True, eq=False)
-class StepBound(RadiusBound):
-    """``value(R) = a + sum_j weights[j] g_R(p_j)``, where ``decay(R)`` is all ``g_R(p_j)`` at once.
+def step_bound(at: Exceedances, probabilities: NDArray[np.float64], *, noise: Noise, guaranteed: bool) -> RadiusBound:
+    """``a + sum_j (s_j - s_{j-1}) g_R(p_j)`` for thresholds ``s_j`` of ``at``; probabilities descend as thresholds rise.
 
     Guarantee:
-        If each ``p_j`` is at most the probability that the score reaches the upper end of the j-th interval, then
-        ``value(R)`` is at most the expected score at every point within radius R, in the norm of the noise.
+        If each ``p_j`` is at most the probability that the score reaches ``s_j``, the value at R is at most the expected
+        score at every point within radius R, in the norm of the noise.
     Source:
         Kumar et al. 2020, Theorem 2 (many steps) and Theorem 1 (one step).
     """
-
-    support: tuple[float, float]
-    weights: NDArray[np.float64]
-    decay: Callable[[float], NDArray[np.float64]]
-    slack: float
-
-    @classmethod
-    def below(
-        cls, at: Exceedances, probabilities: NDArray[np.float64], *, noise: Noise, guaranteed: bool
-    ) -> "StepBound":
-        """The staircase through ``probabilities`` at the thresholds of ``at``; it descends as thresholds rise."""
-        weights, p = at.widths, probabilities
-        rises = (weights > 0) & (p > 0)
-        weights, p = weights[rises], p[rises]
-        if p.size > _EXACT_UP_TO:
-            weights, p = _merge(weights, p)
-        slack = SLACK * (at.support[1] - at.support[0]) if guaranteed else 0.0
-        return cls(at.support, weights, noise.decay(p), slack)
-
-    def value(self, radius: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The bound at each radius; never below a."""
-        a, _ = self.support
-        total = np.array([np.dot(self.decay(float(each)), self.weights) for each in radius.ravel()], dtype=np.float64)
-        return np.maximum(a, a + total.reshape(radius.shape) - self.slack)
+    weights, p = at.widths, probabilities
+    rises = (weights > 0) & (p > 0)
+    weights, p = weights[rises], p[rises]
+    if p.size > _EXACT_UP_TO:
+        weights, p = merge_steps(weights, p)
+    a, b = at.support
+    return partial(_weighted_sum, a, weights, noise.decay(p), SLACK * (b - a) if guaranteed else 0.0)
 
 
-def _merge(weights: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _weighted_sum(
+    a: float,
+    weights: NDArray[np.float64],
+    decay: Callable[[float], NDArray[np.float64]],
+    slack: float,
+    radius: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The sum at each radius, where ``decay(R)`` is all ``g_R(p_j)`` at once; never below a."""
+    total = np.array([np.dot(decay(float(each)), weights) for each in radius.ravel()], dtype=np.float64)
+    return np.maximum(a, a + total.reshape(radius.shape) - slack)
+
+
+def merge_steps(
+    weights: NDArray[np.float64], p: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Merge neighbouring steps of nearly equal probability into their average.
 
     Guarantee:

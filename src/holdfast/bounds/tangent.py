@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from holdfast.bands.ranks import spread_ranks
 from holdfast.noise import Noise
 from holdfast.scores import Exceedances
+from holdfast.scores.exceedances import spread_ranks
 
 _GROWTH = 0.03
 _STEEPEST = np.asarray(ndtr([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5]), dtype=np.float64)
@@ -108,18 +108,10 @@ class BettingRound:
         return float(np.sum(self.counts * self.bet / (1 + self.bet * (self.y - theta + self.constant))))
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """One block to be played, with the guess from all blocks before it."""
-
-    guess: Pilot
-    seen: Summary
-
-
-def rounds(blocks: Sequence[Exceedances]) -> list[Round]:
-    """The first block only serves to guess; every other is played."""
+def guesses_and_blocks(blocks: Sequence[Exceedances]) -> list[tuple[Pilot, Summary]]:
+    """Every block but the first, with the guess from all blocks before it."""
     guesses = [Pilot.of(joined(blocks[:k])) for k in range(1, len(blocks))]
-    return [Round(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
+    return [(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +171,11 @@ class TangentFamily:
 
 
 def tangent_bound(
-    played: Sequence[Round], support: tuple[float, float], noise: Noise, radius: float, alpha: float
+    rounds: Sequence[tuple[Pilot, Summary]],
+    support: tuple[float, float],
+    noise: Noise,
+    radius: float,
+    alpha: float,
 ) -> float:
     """A lower bound on ``T(R)`` from consecutive blocks of samples.
 
@@ -194,14 +190,14 @@ def tangent_bound(
     if radius > FARTHEST * noise.scale:
         return a
     goal = math.log(1 / alpha)
-    n = sum(int(each.seen.counts.sum()) for each in played)
+    n = sum(int(seen.counts.sum()) for _, seen in rounds)
     wagers = []
-    for each in played:
-        tangents = TangentFamily.at(each.guess, noise, radius)
+    for guess, seen in rounds:
+        tangents = TangentFamily.at(guess, noise, radius)
         if len(tangents) == 0:
             continue
         best = int(np.argmax(tangents.foreseen(goal, n)))
-        wagers.append(tangents.play(best, each.seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
+        wagers.append(tangents.play(best, seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
     if not wagers:
         return a
     needed = goal * (1 + 1e-12) + 1e-9
@@ -226,7 +222,7 @@ def joined(blocks: Sequence[Exceedances]) -> Exceedances:
     """Several blocks as one sample."""
     if len(blocks) == 1:
         return blocks[0]
-    values = np.concatenate([block.values for block in blocks])
+    values = np.concatenate([block.thresholds for block in blocks])
     many = np.concatenate([block.multiplicities for block in blocks])
     order = np.argsort(values, kind="stable")
     counts = np.cumsum(many[order][::-1])[::-1]

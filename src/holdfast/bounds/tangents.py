@@ -1,21 +1,23 @@
 """The two uses of tangents: a whole curve, and one radius."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.knots import Knots
+from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method, View
-from holdfast.bounds.radius_bound import RadiusBound
-from holdfast.bounds.tangent import rounds, tangent_bound
-from holdfast.errors import InvalidArgument
-from holdfast.noise import Gaussian
+from holdfast.bounds.tangent import guesses_and_blocks, tangent_bound
+from holdfast.noise import Gaussian, Noise
 from holdfast.scores import Scores
-from holdfast.validation import Sides, check_number, check_radius, per_side
+from holdfast.scores.rounding import SLACK
+from holdfast.validation import Sides, check_radius, per_side
 
 _KNOTS = np.arange(36) / 8.0
-_LEAST_PILOT = 20
+_PILOT, _LEAST_PILOT = 0.02, 20
+_CURVATURE = 0.2419707245191434
+"""The largest slope of the normal density, ``exp(-1/2) / sqrt(2 pi)``, rounded up."""
 
 
 @dataclass(frozen=True)
@@ -25,33 +27,20 @@ class Tangents(Method):
     Guarantee:
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
-        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first ``pilot`` share only serves to
+        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 2% only serve to
         guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
         rests on its curvature.
     Source:
-        Not in the paper; see docs/mathematics.md. Between the knots: :mod:`holdfast.bounds.knots`.
+        Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
     """
 
-    pilot: float = 0.02
+    name = "tangents"
     needs_order = True
     requires = (Gaussian,)
 
-    def __post_init__(self) -> None:
-        _check_pilot(self.pilot)
-
-    @property
-    def name(self) -> str:
-        """``tangents``."""
-        return "tangents" + _aside(self.pilot)
-
-    @property
-    def guaranteed(self) -> bool:
-        """It is a certificate."""
-        return True
-
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Bounds at the knots, and what follows between them."""
-        return _through(_KNOTS, scores, view, self.pilot, per_side(alpha, sides) / len(_KNOTS))
+        return _through(_KNOTS, scores, view, per_side(alpha, sides) / len(_KNOTS))
 
 
 @dataclass(frozen=True)
@@ -69,52 +58,71 @@ class Tangent(Method):
     """
 
     radius: float
-    pilot: float = 0.02
     needs_order = True
 
     def __post_init__(self) -> None:
         check_radius(self.radius)
-        _check_pilot(self.pilot)
 
     @property
     def name(self) -> str:
         """``tangent-`` and the radius."""
-        return f"tangent-{float(self.radius)!r}" + _aside(self.pilot)
-
-    @property
-    def guaranteed(self) -> bool:
-        """It is a certificate."""
-        return True
+        return f"tangent-{float(self.radius)!r}"
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
         knot = np.array([self.radius / scores.noise.scale])
-        return _through(knot, scores, view, self.pilot, per_side(alpha, sides))
+        return _through(knot, scores, view, per_side(alpha, sides))
 
 
-def _aside(pilot: float) -> str:
-    return "" if pilot == 0.02 else f"@{float(pilot)!r}"
-
-
-def _check_pilot(pilot: float) -> None:
-    if not 0 < check_number("pilot", pilot) < 1:
-        raise InvalidArgument(f"pilot must be a share of the samples, in (0, 1), got {pilot!r}")
-
-
-def _through(knots: NDArray[np.float64], scores: Scores, view: View, pilot: float, alpha: float) -> Knots:
+def _through(knots: NDArray[np.float64], scores: Scores, view: View, alpha: float) -> RadiusBound:
     """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
     noise, support = scores.noise, scores.support
-    if scores.n < 2:
-        return Knots(noise, support, knots, np.full(len(knots), support[0]))
-    played = rounds([view(block) for block in scores.blocks(_sizes(pilot, scores.n))])
-    values = [tangent_bound(played, support, noise, noise.scale * float(r), alpha) for r in knots]
-    return Knots(noise, support, knots, np.array(values))
+    values = np.full(len(knots), support[0])
+    if scores.n >= 2:
+        rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(scores.n))])
+        values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), alpha) for r in knots])
+    return partial(through_knots, noise, support, knots, values)
 
 
-def _sizes(pilot: float, n: int) -> list[int]:
+def _sizes(n: int) -> list[int]:
     """The pilot, then blocks as long as everything before them."""
-    sizes = [min(max(int(pilot * n), min(_LEAST_PILOT, n // 2)), n - 1)]
+    sizes = [min(max(int(_PILOT * n), min(_LEAST_PILOT, n // 2)), n - 1)]
     while sum(sizes) < n:
         rest = n - sum(sizes)
         sizes.append(rest if rest <= 2 * sum(sizes) else sum(sizes))
     return sizes
+
+
+def through_knots(
+    noise: Noise,
+    support: tuple[float, float],
+    knots: NDArray[np.float64],
+    values: NDArray[np.float64],
+    radius: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """A curve through lower bounds ``values`` on ``T(r) = a + Integral g_r(p(s)) ds`` at ascending distances ``knots``.
+
+    Distances are in units of the noise's scale.
+
+    Guarantee:
+        If the bounds hold at the knots, the curve is a lower bound at every radius. T decreases, so before the first knot
+        the first bound holds. Beyond the last knot Theorem 1 takes over, from a point on the way that the last bound
+        covers; that holds in any norm.
+        Between two knots of Gaussian noise: ``T(r) - a`` is ``b - a`` times ``P(Z + N > r)`` for a standard normal N
+        independent of ``Z = Phi^-1(p(S))``, S uniform on [a, b]. So its second derivative is at most ``(b - a) max phi'``:
+        it lies above their chord less ``max phi' (r - r_i)(r_{i+1} - r) (b - a) / 2``, and above the right knot's bound.
+    Requires:
+        Gaussian noise, unless there is a single knot.
+    """
+    a, b = support
+    r = radius / noise.scale
+    values = np.maximum.accumulate(values[::-1])[::-1]
+    at = np.clip(r, knots[0], knots[-1])
+    right = np.clip(np.searchsorted(knots, at), min(1, len(knots) - 1), len(knots) - 1)
+    left = np.maximum(right - 1, 0)
+    sag = 0.5 * _CURVATURE * (b - a) * (at - knots[left]) * (knots[right] - at)
+    inside = np.maximum(np.interp(at, knots, values) - np.where(at < knots[right], sag, 0.0), values[right])
+    share = np.clip((values[-1] - a) / (b - a), 0.0, 1.0)
+    further = noise.scale * np.maximum(r - knots[-1], 0.0)
+    beyond = a + (b - a) * noise.least_probability(share, further)
+    return np.maximum(a, np.where(r <= knots[-1], inside, beyond) - SLACK * (b - a))

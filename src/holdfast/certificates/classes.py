@@ -122,7 +122,7 @@ class ClassCertificate:
         """The radius within which no other class can overtake the predicted one in average score; 0.0 if none is certified."""
 
         def smallest_lead(radius: NDArray[np.float64]) -> NDArray[np.float64]:
-            leads = np.array([curve.below.value(radius) for curve in self._gaps.curves])
+            leads = self._gaps.lower(radius)
             return np.asarray(leads.min(axis=0), dtype=np.float64)
 
         return largest_radius(smallest_lead, 1e-12, unit=self.counts.noise.scale)

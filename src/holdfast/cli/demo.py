@@ -41,7 +41,7 @@ def demo(
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.validation import check_count
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
-    from holdfast.zoo.embedded import EMBEDDED_SIGMA, load_embedded_model
+    from holdfast.zoo.pretrained import EMBEDDED_SIGMA, load_embedded_model
 
     began = time.monotonic()
     settings = Settings(n, n0, alpha)

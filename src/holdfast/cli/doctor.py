@@ -47,7 +47,7 @@ def _embedded_model() -> str:
     import torch
 
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
-    from holdfast.zoo.embedded import load_embedded_model
+    from holdfast.zoo.pretrained import load_embedded_model
 
     data, net = load_fashion_mnist(), load_embedded_model().net
     with torch.inference_mode():

@@ -9,8 +9,7 @@ from holdfast.progress import progress_bar
 from holdfast.train.loop import architecture_for
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
 from holdfast.zoo.datasets.labelled import LabelledData
-from holdfast.zoo.embedded import EMBEDDED_MODELS, load_embedded_model
-from holdfast.zoo.pretrained import PRETRAINED, load_pretrained
+from holdfast.zoo.pretrained import EMBEDDED_MODELS, PRETRAINED, load_embedded_model, load_pretrained
 
 
 def open_model(name: str, data: LabelledData | None) -> Checkpoint:

@@ -68,7 +68,7 @@ def serve(
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.datasets.labelled import LabelledData
     from holdfast.zoo.datasets.open import open_dataset
-    from holdfast.zoo.embedded import EMBEDDED_MODEL
+    from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
     check_address(host, port, api_key)
     inputs: LabelledData | None = None

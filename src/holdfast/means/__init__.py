@@ -2,8 +2,7 @@
 
 from holdfast.means.bernstein import EmpiricalBernstein
 from holdfast.means.betting import Betting
-from holdfast.means.empirical import EmpiricalMean
 from holdfast.means.hoeffding import Hoeffding
-from holdfast.means.mean import MeanBound
+from holdfast.means.mean import EmpiricalMean, MeanBound
 
 __all__ = ["Betting", "EmpiricalBernstein", "EmpiricalMean", "Hoeffding", "MeanBound"]

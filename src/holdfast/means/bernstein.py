@@ -21,10 +21,7 @@ class EmpiricalBernstein(MeanBound):
         A. Maurer & M. Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT 2009, Theorem 4.
     """
 
-    @property
-    def name(self) -> str:
-        """``bernstein``."""
-        return "bernstein"
+    name = "bernstein"
 
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The lower bound, never below a; vacuous for a single sample."""

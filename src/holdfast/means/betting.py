@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.means.mean import MeanBound
 from holdfast.scores import Exceedances
@@ -34,38 +33,29 @@ class Betting(MeanBound):
         can be computed from counts that were merged.
     """
 
-    @property
-    def name(self) -> str:
-        """``betting``."""
-        return "betting"
+    name = "betting"
 
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The largest mean with a wealth of ``1/alpha`` against it."""
         a, b = samples.support
-        values = (samples.values - a) / (b - a)
+        values, counts = (samples.thresholds - a) / (b - a), samples.multiplicities
         bets = np.exp2(-np.arange(_STRATEGIES, dtype=np.float64))
-        return a + (b - a) * lower_by_bets(values, samples.multiplicities, bets, math.log(1 / per_side(alpha, sides)))
+
+        def log_wealth(m: float) -> float:
+            # A bet of l multiplies the wealth by 1 + l (x - m): with l <= 1 and m <= 1 it never ruins the gambler.
+            each = (np.log1p(bets[:, None] * (values - m)) * counts).sum(axis=1)
+            best = float(each.max())
+            return best + math.log(float(np.mean(np.exp(each - best))))
+
+        mean = float(np.sum(counts * values) / counts.sum())
+        return a + (b - a) * _largest_incredible(log_wealth, math.log(1 / per_side(alpha, sides)), mean)
 
 
-def lower_by_bets(
-    values: NDArray[np.float64], counts: NDArray[np.int64], bets: NDArray[np.float64], goal: float
-) -> float:
-    """The largest m in [0, 1] such that the average wealth of the bets against it is at least ``exp(goal)``; 0 if none.
+def _largest_incredible(log_wealth: Callable[[float], float], goal: float, mean: float) -> float:
+    """The largest m in [0, mean] with ``log_wealth(m) >= goal``, approached from below; 0 if there is none.
 
-    Values are nonnegative, and a bet of ``l`` multiplies the wealth by ``1 + l (x - m)``: with ``l <= 1`` and ``m <= 1`` it
-    never ruins the gambler. Wealth falls as m rises, so the answer is a root, approached from the safe side.
+    Wealth falls as m rises, so the answer is a root. Rounding is paid for by a slightly larger goal.
     """
-
-    def log_wealth(m: float) -> float:
-        each = (np.log1p(bets[:, None] * (values - m)) * counts).sum(axis=1)
-        best = float(each.max())
-        return best + math.log(float(np.mean(np.exp(each - best))))
-
-    return largest_incredible(log_wealth, goal, float(np.sum(counts * values) / counts.sum()))
-
-
-def largest_incredible(log_wealth: Callable[[float], float], goal: float, mean: float) -> float:
-    """The largest m below the sample mean with ``log_wealth(m) >= goal``; rounding is paid for by a slightly larger goal."""
     safe_goal = goal * (1 + 1e-12) + 1e-9
     if log_wealth(0.0) < safe_goal:
         return 0.0

@@ -21,10 +21,7 @@ class Hoeffding(MeanBound):
         W. Hoeffding, JASA 58 (1963), Theorem 2; Kumar et al. 2020, section 5.2.
     """
 
-    @property
-    def name(self) -> str:
-        """``hoeffding``."""
-        return "hoeffding"
+    name = "hoeffding"
 
     def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:
         """The lower bound, never below a."""

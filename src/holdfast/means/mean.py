@@ -1,6 +1,7 @@
 """What a mean bound is: a lower bound on the expectation of one bounded score."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from holdfast.scores import Exceedances
 from holdfast.validation import Sides
@@ -23,3 +24,19 @@ class MeanBound(ABC):
 
         With ``sides="both"`` the same bound for the reflected score holds too, within the same alpha.
         """
+
+
+@dataclass(frozen=True)
+class EmpiricalMean(MeanBound):
+    """The sample mean, taken as if it were exact. **Not a certificate.**
+
+    The "best possible baseline" of the paper's appendix: no valid lower bound on the mean is above it in the long run,
+    so no naive certificate beats the curve it draws.
+    """
+
+    guaranteed = False
+    name = "empirical-mean"
+
+    def lower(self, samples: Exceedances, alpha: float, sides: Sides = "lower") -> float:  # noqa: ARG002
+        """The sample mean: alpha plays no role."""
+        return samples.mean

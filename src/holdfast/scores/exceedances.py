@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise, sigma_of
 
 
@@ -38,19 +40,26 @@ class Exceedances:
 
     @property
     def multiplicities(self) -> NDArray[np.int64]:
-        """How many samples are counted at each threshold."""
+        """How many samples have each threshold as their value."""
         return -np.diff(self.counts, append=0)
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The sample values, one per multiplicity: the thresholds themselves."""
-        return self.thresholds
 
     @property
     def variance(self) -> float:
         """The unbiased sample variance."""
         squares = float(np.sum(self.multiplicities * (self.thresholds - self.mean) ** 2))
         return squares / (self.n - 1)
+
+
+@lru_cache(maxsize=256)
+def spread_ranks(n: int, growth: float) -> NDArray[np.int64]:
+    """Ranks from 1 to n: all of them near both ends, then ever sparser, by a share ``growth`` of the distance to the end."""
+    chosen = [1]
+    while chosen[-1] < n:
+        i = chosen[-1]
+        chosen.append(min(n, i + max(1, int(growth * min(i, n - i)))))
+    ranks = np.array(chosen, dtype=np.int64)
+    ranks.flags.writeable = False
+    return ranks
 
 
 class Scores(ABC):
@@ -74,9 +83,12 @@ class Scores(ABC):
         """Exceedances of a score that is nowhere above this one; for lower bounds."""
 
     @abstractmethod
-    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":
-        """The samples in blocks, in the order of their arrival."""
-
-    @abstractmethod
     def survival_upper(self) -> Exceedances:
         """Exceedances of the *reflected* score ``a + b - X``, nowhere above the reflection; for upper bounds."""
+
+    def blocks(self, sizes: Sequence[int]) -> "list[Scores]":  # noqa: ARG002
+        """The samples in blocks, in the order of their arrival; counts have none."""
+        raise InvalidArgument(
+            "a histogram has forgotten in which order its samples came, which a tangent needs; "
+            "use ScoreSamples, or a band: CDF(band=BerkJones())"
+        )

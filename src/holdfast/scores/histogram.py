@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.noise import Gaussian, Noise, as_noise, noise_fields, stored_noise
+from holdfast.noise import Noise, as_noise, noise_fields, stored_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import Grid
 from holdfast.validation import check_count, check_support
@@ -29,13 +29,11 @@ class OccupiedCounters(Scores):
         occupied: NDArray[np.integer[Any]],
         counts: NDArray[np.integer[Any]],
         grid: Grid,
-        sigma: float | None = None,
         *,
-        noise: Noise | None = None,
+        noise: Noise,
     ) -> None:
         self.occupied, self.counts = np.asarray(occupied, dtype=np.int64), np.asarray(counts, dtype=np.int64)
-        self.grid = grid
-        self.support, self.noise = grid.support, as_noise(noise, sigma)
+        self.grid, self.support, self.noise = grid, grid.support, noise
 
     @property
     def n(self) -> int:
@@ -53,13 +51,6 @@ class OccupiedCounters(Scores):
         at_most = np.cumsum(self.counts)
         mirrored = np.clip((a + b) - self.grid.round_up(self.occupied), a, b)
         return Exceedances(mirrored[::-1], at_most[::-1], self.n, self.support)
-
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:  # noqa: ARG002
-        """Counts have no order."""
-        raise InvalidArgument(
-            "a histogram has forgotten in which order its samples came, which a tangent needs; "
-            "use ScoreSamples, or a band: CDF(band=BerkJones())"
-        )
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -121,10 +112,6 @@ class ScoreHistogram(Scores):
         """Samples count as the upper edge of their bin, then the score is reflected."""
         return self.compact().survival_upper()
 
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
-        """Counts have no order."""
-        return self.compact().blocks(sizes)
-
     def coarser(self, bins: int) -> "ScoreHistogram":
         """The same samples counted on a grid with fewer bins, to store less.
 
@@ -165,7 +152,10 @@ class ScoreHistogram(Scores):
         """Travels without its zeros."""
         k = self.occupied
         small = k.astype(np.int32), self.counts[k].astype(np.int32 if self.n < 2**31 else np.int64)
-        return _unpacked, (*small, self.counts.size - 1, self.support, self.noise)
+        unpack = partial(
+            ScoreHistogram.from_occupied, bins=self.counts.size - 1, support=self.support, noise=self.noise
+        )
+        return unpack, small
 
     def to_dict(self) -> dict[str, Any]:
         """The occupied counters, as plain numbers."""
@@ -197,8 +187,7 @@ class ScoreHistogram(Scores):
         *,
         bins: int,
         support: tuple[float, float],
-        sigma: float | None = None,
-        noise: Noise | None = None,
+        noise: Noise,
     ) -> Self:
         """Rebuild the dense counters from the occupied ones."""
         where = np.asarray(occupied, dtype=np.int64)
@@ -206,16 +195,4 @@ class ScoreHistogram(Scores):
             raise InvalidInput(f"histogram counters must be in 0..{bins}, got {where.min()}..{where.max()}")
         dense = np.zeros(bins + 1, dtype=np.int64)
         dense[where] = np.asarray(counts, dtype=np.int64)
-        return cls(dense, support=support, sigma=sigma, noise=noise)
-
-
-def _unpacked(
-    occupied: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    bins: int,
-    support: tuple[float, float],
-    noise: Noise | float,
-) -> ScoreHistogram:
-    """Undo ``__reduce__``; that of 0.1.0 had a sigma in place of the noise."""
-    known = noise if isinstance(noise, Noise) else Gaussian(noise)
-    return ScoreHistogram.from_occupied(occupied, counts, bins=bins, support=support, noise=known)
+        return cls(dense, support=support, noise=noise)

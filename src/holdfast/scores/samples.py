@@ -11,7 +11,7 @@ from holdfast.noise import Noise, as_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import DEFAULT_BINS, Grid
 from holdfast.scores.histogram import ScoreHistogram
-from holdfast.validation import check_count, check_support
+from holdfast.validation import check_count, check_numbers, check_support
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -73,7 +73,7 @@ class ScoreSamples(Scores):
 
 def _checked(given: ArrayLike, support: tuple[float, float]) -> NDArray[np.float64]:
     """A copy that cannot be written to, of scores that are all there and all within the support."""
-    values = np.array(given, dtype=np.float64, copy=True)
+    values = np.array(check_numbers("scores", given, InvalidInput), copy=True)
     if values.ndim != 1 or values.size == 0:
         raise InvalidInput(f"scores must be a non-empty one-dimensional array, got shape {values.shape}")
     if not np.isfinite(values).all():

@@ -73,144 +73,108 @@ def decide(
     Requires:
         Independent scores from one distribution.
     """
-    known = as_noise(noise, sigma)
-    check_support(support)
-
-    def fresh(n: int) -> Scores:
-        values = np.asarray(draw(n), dtype=np.float64)
-        if values.shape != (n,):
-            raise InvalidInput(f"draw({n}) must return {n} scores in one dimension, got shape {values.shape}")
-        return ScoreSamples(values, support=support, noise=known)
-
-    test = SequentialTest(at_least=at_least, radius=radius, noise=known, support=support, alpha=alpha, n_max=n_max)
+    test = SequentialTest(
+        at_least=at_least,
+        radius=radius,
+        noise=as_noise(noise, sigma),
+        support=check_support(support),
+        alpha=alpha,
+        n_max=n_max,
+    )
     while test.decision is None:
-        test.update(fresh(test.next_batch))
+        n = test.next_batch
+        scores = ScoreSamples(draw(n), support=support, sigma=sigma, noise=noise)
+        if scores.n != n:
+            raise InvalidInput(f"draw({n}) must return {n} scores, got {scores.n}")
+        test.update(scores)
     return test.decision
 
 
 class SequentialTest:
     """A sequential test of one question: says how many more samples it needs, and takes them.
 
-    Several can be asked at once, each with its own samples, so that a device is never idle because some stop early.
+    The gambler has two accounts: one bets boldly on what she guesses, one as a full run would.
     """
 
     def __init__(
         self, *, at_least: float, radius: float, noise: Noise, support: tuple[float, float], alpha: float, n_max: int
     ) -> None:
-        check_alpha(alpha)
-        radius = check_radius(radius)
-        self._n_max = check_count("n_max", n_max, at_least=2)
-        at_least, a = check_threshold(at_least, support), support[0]
-        self._at_least, self._radius, self._alpha, self._bottom = at_least, radius, alpha, a
-        self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
-        goal = math.log(1 / alpha) + 1e-9
-        self._wealth = _WealthProcess(noise=noise, radius=radius, target=at_least - a, goal=goal, n_max=n_max)
+        self.n_max = check_count("n_max", n_max, at_least=2)
         self.drawn = 0
         self.decision: Decision | None = None
-        highest = a + (support[1] - a) * float(noise.least_probability(1.0, radius))
-        if radius > FARTHEST * noise.scale or highest < at_least:
+        self._alpha, self._radius, self._noise = check_alpha(alpha), check_radius(radius), noise
+        self._at_least, self._bottom = check_threshold(at_least, support), support[0]
+        self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
+        self._target, self._goal = self._at_least - self._bottom, math.log(1 / self._alpha) + 1e-9
+        self._bold = self._patient = math.log(0.5)
+        self._past: Exceedances | None = None
+        self._tangents: TangentFamily | None = None
+        highest = self._bottom + (support[1] - self._bottom) * float(noise.least_probability(1.0, self._radius))
+        if self._radius > FARTHEST * noise.scale or highest < self._at_least:
             self._decide(False, f"not certified: radius {format_number(radius)} is beyond what samples can reach")
-
-    @property
-    def n_max(self) -> int:
-        """Samples after which it gives up."""
-        return self._n_max
 
     @property
     def progress(self) -> float:
         """How much of the evidence needed is there, from 0 to 1; it may fall again, and certifies nothing before it is 1."""
-        return self._wealth.progress
+        return min(1.0, max(0.0, self._log_wealth / self._goal))
 
     @property
     def next_batch(self) -> int:
         """The size of the next block; none once it is decided."""
         if self.decision is not None:
             return 0
-        return min(max(int(_GROWTH * self.drawn), min(_PILOT, self._n_max // 2)), self._n_max - self.drawn)
+        return min(max(int(_GROWTH * self.drawn), min(_PILOT, self.n_max // 2)), self.n_max - self.drawn)
 
     def update(self, scores: Scores) -> None:
         """Play the next block, and decide if that settles it."""
         block = scores.survival_lower()
-        self.drawn += block.n
-        self._wealth.play(block)
-        if self._wealth.won:
+        if self._past is not None and self._tangents:
+            self._bet(block, self._past.n, self._tangents)
+        self._past = block if self._past is None else joined([self._past, block])
+        self._tangents = TangentFamily.at(Pilot.of(self._past), self._noise, self._radius)
+        self.drawn = self._past.n
+        if self._log_wealth >= self._goal:
             sure = f"with probability at least 1 - {format_number(self._alpha)}"
             self._decide(True, f"certified after {self.drawn:,} samples: {self._claim}, {sure}")
-        elif self.drawn >= self._n_max:
+        elif self.drawn >= self.n_max:
             self._decide(False, f"not certified: {self.drawn:,} samples did not suffice to show that {self._claim}")
         else:
-            forecast = self._wealth.forecast()
-            if forecast.best < self._wealth.target:
-                heading = f"{self._bottom + forecast.expected:.3f}, below {format_number(self._at_least)}"
+            expected, best = self._forecast(self._tangents)
+            if best < self._target:
+                heading = f"{self._bottom + expected:.3f}, below {format_number(self._at_least)}"
                 self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
 
-    def _decide(self, certified: bool, reason: str) -> None:
-        self.decision = Decision(certified, self.drawn, self._n_max, self._at_least, self._radius, self._alpha, reason)
-
-
-@dataclass(frozen=True)
-class _Forecast:
-    """What a full run would come to: its expected bound, and the best that is still likely."""
-
-    expected: float
-    best: float
-
-
-@dataclass
-class _WealthProcess:
-    """The gambler's two accounts: one bets boldly on what she guesses, one as a full run would."""
-
-    noise: Noise
-    radius: float
-    target: float
-    goal: float
-    n_max: int
-    _past: Exceedances | None = None
-    _tangents: TangentFamily | None = None
-    _bold: float = math.log(0.5)
-    _patient: float = math.log(0.5)
-
     @property
-    def won(self) -> bool:
-        """Whether the accounts together have reached ``1 / alpha``."""
-        return bool(np.logaddexp(self._bold, self._patient) >= self.goal)
+    def _log_wealth(self) -> float:
+        """Of both accounts together: it reaches ``log(1 / alpha)`` with probability at most alpha if the answer is no."""
+        return float(np.logaddexp(self._bold, self._patient))
 
-    @property
-    def progress(self) -> float:
-        """The logarithm of the wealth, as a part of what is needed."""
-        return min(1.0, max(0.0, float(np.logaddexp(self._bold, self._patient)) / self.goal))
-
-    def play(self, block: Exceedances) -> None:
-        """Bet on a block, with tangents and stakes chosen from the blocks before it; the first is only looked at."""
-        past, tangents = self._past, self._tangents
-        if past is not None and tangents:
-            seen = summarise(block, tangents.edges)
-            # Bold: the tangent and the stake of fastest growth, with the edge shrunk by what the guess may be off.
-            edge = tangents.constants + tangents.means - self.target - np.sqrt(tangents.variances / past.n)
-            best = int(np.argmax(edge / np.sqrt(tangents.variances)))
-            if edge[best] > 0:
-                stake = float(edge[best] / (tangents.variances[best] + edge[best] ** 2))
-                self._bold += self._growth(tangents.play(best, seen, stake))
-            # Patient: what a certificate from all n_max samples would choose.
-            best = int(np.argmax(tangents.foreseen(self.goal, self.n_max)))
-            stake = math.sqrt(2 * self.goal / (self.n_max * tangents.variances[best]))
-            self._patient += self._growth(tangents.play(best, seen, stake))
-        self._past = block if past is None else joined([past, block])
-        self._tangents = TangentFamily.at(Pilot.of(self._past), self.noise, self.radius)
+    def _bet(self, block: Exceedances, past: int, tangents: TangentFamily) -> None:
+        """Bet on a block, with tangents and stakes chosen from the ``past`` samples before it."""
+        seen = summarise(block, tangents.edges)
+        # Bold: the tangent and the stake of fastest growth, with the edge shrunk by what the guess may be off.
+        edge = tangents.constants + tangents.means - self._target - np.sqrt(tangents.variances / past)
+        best = int(np.argmax(edge / np.sqrt(tangents.variances)))
+        if edge[best] > 0:
+            stake = float(edge[best] / (tangents.variances[best] + edge[best] ** 2))
+            self._bold += self._growth(tangents.play(best, seen, stake))
+        # Patient: what a certificate from all n_max samples would choose.
+        best = int(np.argmax(tangents.foreseen(self._goal, self.n_max)))
+        stake = math.sqrt(2 * self._goal / (self.n_max * tangents.variances[best]))
+        self._patient += self._growth(tangents.play(best, seen, stake))
 
     def _growth(self, wager: BettingRound) -> float:
         """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
-        return wager.log_wealth(min(self.target, wager.constant + wager.most))
+        return wager.log_wealth(min(self._target, wager.constant + wager.most))
 
-    def forecast(self) -> _Forecast:
-        """Where a full run is heading, judged from everything seen."""
-        past, tangents = self._past, self._tangents
-        assert past is not None
-        assert tangents is not None
+    def _forecast(self, tangents: TangentFamily) -> tuple[float, float]:
+        """What a full run would come to, judged from everything seen: its expected bound, and the best still likely."""
         if not tangents:
-            return _Forecast(0.0, 0.0)
-        full = np.sqrt(2 * tangents.variances * self.goal / self.n_max)
-        expected = tangents.constants + tangents.means - full
+            return 0.0, 0.0
+        expected = tangents.constants + tangents.means - np.sqrt(2 * tangents.variances * self._goal / self.n_max)
         best = int(np.argmax(expected))
-        doubt = _SURE * math.sqrt(tangents.variances[best] / past.n) + tangents.most[best] / past.n
-        return _Forecast(float(expected[best]), float(expected[best]) + doubt)
+        doubt = _SURE * math.sqrt(tangents.variances[best] / self.drawn) + tangents.most[best] / self.drawn
+        return float(expected[best]), float(expected[best]) + doubt
+
+    def _decide(self, certified: bool, reason: str) -> None:
+        self.decision = Decision(certified, self.drawn, self.n_max, self._at_least, self._radius, self._alpha, reason)

@@ -63,7 +63,9 @@ def train(
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         correct = torch.zeros((), dtype=torch.int64, device=device)
         seen = 0
-        for positions in _batches(order.permutation(len(data)), recipe.batch, per_epoch, equal=compiled):
+        # A compiled network gets full batches, and what is left over is left out; others get parts of nearly one size.
+        shuffled = order.permutation(len(data))[: per_epoch * recipe.batch]
+        for positions in np.array_split(shuffled, per_epoch):
             chosen = torch.from_numpy(positions).to(device)
             labels = answers[chosen]
             images = shifted(mirrored(read(chosen)), recipe.shift)
@@ -82,13 +84,6 @@ def train(
             on_step(len(labels))
         on_epoch(Epoch(number, float(loss_sum) / seen, int(correct) / seen))
     return net.eval()
-
-
-def _batches(
-    order: np.ndarray[tuple[int], np.dtype[np.int64]], batch: int, count: int, *, equal: bool
-) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """All of the data in parts of nearly the same size; or, for a compiled network, full batches and the rest left out."""
-    return np.array_split(order[: count * batch] if equal else order, count)
 
 
 def _optimizer(

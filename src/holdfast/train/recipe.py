@@ -44,16 +44,11 @@ class Recipe:
         check_count("seed", self.seed, at_least=0)
         check_count("shift", self.shift, at_least=0)
         check_count("copies", self.copies)
-        check_number("consistency", self.consistency)
-        check_number("sharpness", self.sharpness)
-        check_number("weight decay", self.weight_decay)
+        check_number("consistency", self.consistency, at_least=0)
+        check_number("sharpness", self.sharpness, at_least=0)
+        check_number("weight decay", self.weight_decay, at_least=0)
         if not 0 < self.learning_rate < 1:
             raise InvalidArgument(f"learning rate must be in (0, 1), got {self.learning_rate}")
-        if min(self.weight_decay, self.consistency, self.sharpness) < 0:
-            raise InvalidArgument(
-                f"weight decay, consistency and sharpness must not be negative, got {self.weight_decay}, "
-                f"{self.consistency} and {self.sharpness}"
-            )
         if self.optimizer not in OPTIMIZERS:
             raise InvalidArgument(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         if self.precision not in TRAINING_PRECISIONS:

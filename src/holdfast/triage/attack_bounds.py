@@ -13,6 +13,7 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
 from holdfast.noise import Noise, noise_fields, stored_noise
+from holdfast.triage.rule import AcceptanceRule
 from holdfast.validation import check_alpha, check_radius
 
 Labelled = Iterable[tuple[Certificate, int]]
@@ -47,6 +48,15 @@ class Origin:
         bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
         return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance)
 
+    def __str__(self) -> str:
+        copies = f"{self.n:,} + {self.n0:,} noisy copies, counted in {self.bins:,} bins"
+        sums = f"probabilities that sum to one within {self.sum_tolerance:.3g}"
+        return f"the model {self.model} at {self.precision} with {self.noise.title} ({copies}, {sums})"
+
+    def rule(self, threshold: float, alpha: float) -> AcceptanceRule:
+        """The service's rule with as many copies."""
+        return AcceptanceRule(threshold, self.n, self.n0, alpha, self.sum_tolerance)
+
     @property
     def network(self) -> tuple[Noise, str, str]:
         """Noise, model and precision, as the certificate records them."""
@@ -76,7 +86,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class AttackBounds:
-    """Bounds within ``radius`` of each input, from the counts of one class: the predicted one.
+    """Bounds within the radius of each input, from the counts of one class: the predicted one.
 
     Guarantee:
         For each input separately, everything about it holds with probability at least ``1 - alpha`` over its noise.
@@ -89,7 +99,6 @@ class AttackBounds:
         average: the predicted class's average score over the copies that were drawn; an estimate.
     """
 
-    radius: float
     alpha: float
     right: NDArray[np.bool_]
     lower: NDArray[np.float64]
@@ -129,7 +138,9 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         mine = Origin.of(certificate)
         origin = mine if origin is None else origin
         if mine != origin:
-            raise InvalidInput(f"certificates must all be of one model and setting, got {origin} and {mine}")
+            raise InvalidInput(
+                f"certificates must all be of one model and setting, got some of {origin} and some of {mine}"
+            )
         if not certificate.method.guaranteed:
             raise InvalidArgument(f"{certificate.method.name} is an estimate, not a certificate; certify with another")
         key = (certificate.provenance.seed, certificate.provenance.index)
@@ -150,7 +161,7 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     right, low_, high_, lead_, average = (np.array(column) for column in zip(*found, strict=True))
     most = 1 + origin.sum_tolerance
     other = np.clip(np.minimum((most - lead_) / 2, most - low_), 0.0, 1.0)
-    return AttackBounds(radius, alpha, right, low_, high_, other, lead_ > 0, average), origin
+    return AttackBounds(alpha, right, low_, high_, other, lead_ > 0, average), origin
 
 
 def _check_label(label: int) -> int:

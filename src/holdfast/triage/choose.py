@@ -6,13 +6,11 @@ import numpy as np
 
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.triage.attack_bounds import AttackBounds, Labelled, Origin, bound_attacks
-from holdfast.triage.coverage import coverage
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
 from holdfast.triage.rule import AcceptanceRule
-from holdfast.triage.sequence import able_among, certified_among, starts_among
-from holdfast.triage.threshold_test import ThresholdTest
-from holdfast.validation import check_alpha, check_number, check_radius, check_share
+from holdfast.triage.threshold_test import ThresholdTest, able_among, certified_among, check_grid, starts_among
+from holdfast.validation import check_alpha, check_radius, check_share
 
 GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))
 """From 0.98 down to 0.5, in steps that grow with the distance from one."""
@@ -47,10 +45,10 @@ def choose_threshold(
     """
     radius, epsilon, delta = check_radius(radius), check_share("epsilon", epsilon), check_share("delta", delta)
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
-    grid = _check_grid(thresholds)
+    grid = check_grid(GRID if thresholds is None else thresholds)
     _check_within_reach(epsilon, delta, own_alpha)
     bounds, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
-    rules = [AcceptanceRule(threshold, origin.n, origin.n0, own_alpha, origin.sum_tolerance) for threshold in grid]
+    rules = [origin.rule(threshold, own_alpha) for threshold in grid]
     tests = [threshold_test(bounds, rule) for rule in rules]
     _check_enough(tests, rules, origin, epsilon, delta)
     rows = tuple(
@@ -78,19 +76,11 @@ def _row(bounds: AttackBounds, rule: AcceptanceRule, test: ThresholdTest, certif
         surely_right=test.surely_right,
         observed=test.observed,
         error_bound=test.error_bound(delta),
-        coverage=coverage(sure, len(bounds), rule, delta),
+        coverage=rule.coverage(sure, len(bounds), delta),
         certified=certified,
         clean_accepted=int(accepted.sum()),
         clean_wrong=int((accepted & ~bounds.right).sum()),
     )
-
-
-def _check_grid(thresholds: Sequence[float] | None) -> tuple[float, ...]:
-    given = GRID if thresholds is None else tuple(thresholds)
-    grid = tuple(sorted({check_number("threshold", each) for each in given}, reverse=True))
-    if not grid or not all(0.5 <= each < 1 for each in grid):
-        raise InvalidArgument(f"thresholds must be one or more numbers in [0.5, 1), got {thresholds!r}")
-    return grid
 
 
 def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:

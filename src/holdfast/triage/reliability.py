@@ -53,22 +53,17 @@ def reliability(bounds: AttackBounds, *, delta: float) -> Reliability:
     """Bounds from what an adversary can do to each input."""
     hit = bounds.right.astype(np.float64)
     exact = Option(np.ones(len(bounds), dtype=np.bool_), bounds.average, bounds.average, hit)
-    worst = largest_ece(options_of(bounds))
-    deviation = math.sqrt(2 * math.log(1 / delta) / len(bounds))
+    n, worst = len(bounds), largest_ece(options_of(bounds))
+    deviation = math.sqrt(2 * math.log(1 / delta) / n)
+    # Betting bounds the mean of what is left of each input's largest square; failed certificates may add their alpha.
+    left = Exceedances(np.sort(1 - largest_squares(bounds)), np.arange(n, 0, -1, dtype=np.int64), n, (0.0, 1.0))
     return Reliability(
         brier=float(np.mean((bounds.average - hit) ** 2)),
-        brier_upper=brier_upper(bounds, delta=delta),
+        brier_upper=min(1.0, 1 - Betting().lower(left, delta) + bounds.alpha + 1e-9),
         ece=largest_ece([exact]),
         ece_worst=worst,
         ece_upper=min(1.0, worst + 2 * bounds.alpha + deviation + 1e-9),
     )
-
-
-def brier_upper(bounds: AttackBounds, *, delta: float) -> float:
-    """The mean of each input's largest square, bounded from above by betting, and what failed certificates may add."""
-    n = len(bounds)
-    spared = Exceedances(np.sort(1 - largest_squares(bounds)), np.arange(n, 0, -1, dtype=np.int64), n, (0.0, 1.0))
-    return min(1.0, 1 - Betting().lower(spared, delta) + bounds.alpha + 1e-9)
 
 
 def options_of(bounds: AttackBounds) -> list[Option]:

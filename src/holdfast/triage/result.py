@@ -13,8 +13,9 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
+from holdfast.triage.figure import triage_figure
 from holdfast.triage.reliability import Reliability
-from holdfast.triage.rule import AcceptanceRule, Verdict
+from holdfast.triage.rule import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,18 +115,14 @@ class Triage:
                 f"bins, or 2, 4, 8, ... times as many, got a certificate of {theirs}; certify with n={mine.n}, n0={mine.n0}"
             )
         average = certificate.evidence["score"].survival_lower().mean
-        rule = AcceptanceRule(0.5 if self.threshold is None else self.threshold, theirs.n, theirs.n0, self.alpha)
+        rule = theirs.rule(0.5 if self.threshold is None else self.threshold, self.alpha)
         confidence = rule.confidence(average)
         said = f"confidence {floor_decimals(confidence, 3)} in class {certificate.predicted}"
         if self.threshold is None:
             return Verdict(False, certificate.predicted, confidence, f"handed over: no threshold is certified ({said})")
-        if rule.accepts(average):
-            return Verdict(
-                True, certificate.predicted, confidence, f"accepted: {said}, needs {format_number(self.threshold)}"
-            )
-        return Verdict(
-            False, certificate.predicted, confidence, f"handed over: {said}, needs {format_number(self.threshold)}"
-        )
+        accepted = rule.accepts(average)
+        reason = f"{'accepted' if accepted else 'handed over'}: {said}, needs {format_number(self.threshold)}"
+        return Verdict(accepted, certificate.predicted, confidence, reason)
 
     @property
     def settings(self) -> Settings:
@@ -180,8 +177,6 @@ class Triage:
 
     def figure(self) -> "Figure":
         """Error and coverage against the threshold, under attack and without."""
-        from holdfast.triage.figure import triage_figure
-
         return triage_figure(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from scipy.special import rel_entr
 
+from holdfast.bands import BerkJones
 from holdfast.measures import SUM_TOLERANCE
 
 _ROOM = 1e-9
@@ -48,10 +50,9 @@ class AcceptanceRule:
     @cached_property
     def needed(self) -> float:
         """The smallest average score that is accepted; above one if there are too few copies for this threshold."""
-        goal = math.log(1 / self.alpha) / self.n
-        if kl(1.0, self.threshold) < goal:
+        if kl(1.0, self.threshold) < self._goal:
             return math.inf
-        return _first(lambda v: kl(v, self.threshold) >= goal, self.threshold, 1.0) + _ROOM
+        return bracket(lambda v: kl(v, self.threshold) < self._goal, self.threshold, 1.0)[1] + _ROOM
 
     @property
     def possible(self) -> bool:
@@ -63,8 +64,8 @@ class AcceptanceRule:
         """An input whose true average score is at least this is accepted, except with probability ``missed``."""
         if not self.possible:
             return math.inf
-        goal, average = math.log(1 / self.alpha) / self.n, self.needed + _ROOM
-        return 1.0 if average >= 1 else _first(lambda u: kl(average, u) >= goal, average, 1.0)
+        average = self.needed + _ROOM
+        return 1.0 if average >= 1 else bracket(lambda u: kl(average, u) < self._goal, average, 1.0)[1]
 
     @cached_property
     def missed(self) -> float:
@@ -81,8 +82,21 @@ class AcceptanceRule:
 
     def confidence(self, average: float) -> float:
         """The confidence at the input that this average certifies, rounded down; for display."""
-        goal = math.log(1 / self.alpha) / self.n
-        return _last(lambda u: kl(average, u) >= goal, 0.0, min(max(average, 0.0), 1.0))
+        return bracket(lambda u: kl(average, u) >= self._goal, 0.0, min(max(average, 0.0), 1.0))[0]
+
+    def coverage(self, sure: int, inputs: int, delta: float) -> float:
+        """A lower bound on the share accepted under any attack, if ``sure`` of the inputs are; for all thresholds at once.
+
+        Source:
+            docs/triage.md.
+        """
+        share = float(BerkJones().lower(np.array([sure]), inputs, delta)[0])
+        return max(0.0, (1 - self.missed) * (share - self.alpha) / (1 - self.alpha) * (1 - 1e-12))
+
+    @property
+    def _goal(self) -> float:
+        """The relative entropy that n copies reach with probability at most alpha."""
+        return math.log(1 / self.alpha) / self.n
 
 
 def kl(v: float, u: float) -> float:
@@ -90,17 +104,9 @@ def kl(v: float, u: float) -> float:
     return float(rel_entr(v, u) + rel_entr(1 - v, 1 - u))
 
 
-def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest number in (low, high] from which on it holds, or one a little above it."""
-    for _ in range(60):
+def bracket(below: Callable[[float], bool], low: float, high: float, *, halvings: int = 60) -> tuple[float, float]:
+    """Two numbers close to each other in [low, high]: up to the first ``below`` is true, from the second on it is not."""
+    for _ in range(halvings):
         middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest number in [low, high) up to which it holds, or one a little below it."""
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high

@@ -1,14 +1,20 @@
-"""The exact binomial test of one threshold: inputs that could be wrong against inputs that are surely right."""
+"""The exact binomial test of one threshold, and of many with one delta."""
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
 from holdfast.certificates.proportions import clopper_pearson_lower
+from holdfast.errors import InvalidArgument
+from holdfast.triage.rule import bracket
+from holdfast.validation import check_number
 
 _FLOOR_SHARE = 0.1
 """The share of the level that bounds how many are sure; the rest tests the ratio."""
+
+_STARTS = 5
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,8 @@ class ThresholdTest:
 
     def error_bound(self, level: float) -> float:
         """The smallest epsilon that passes, rounded up; one if none does."""
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.passes(middle, level) else (middle, high)
-        return min(1.0, math.nextafter(high, 2.0))
+        _, passes = bracket(lambda epsilon: not self.passes(epsilon, level), 0.0, 1.0, halvings=40)
+        return min(1.0, math.nextafter(passes, 2.0))
 
     def _left(self, epsilon: float, sure: float) -> float:
         """The weight of a sure input, less what failed certificates and false acceptances may spoil of it."""
@@ -68,3 +71,67 @@ class ThresholdTest:
     def observed(self) -> float:
         """The share of those that could be wrong among all that count; an estimate of the error under attack."""
         return self.could_be_wrong / max(1, self.could_be_wrong + self.surely_right)
+
+
+def check_grid(thresholds: Iterable[float]) -> tuple[float, ...]:
+    """Return the thresholds in the order in which they are tested, from the highest down."""
+    grid = tuple(sorted({check_number("threshold", each) for each in thresholds}, reverse=True))
+    if not grid or not all(0.5 <= each < 1 for each in grid):
+        raise InvalidArgument(f"thresholds must be one or more numbers in [0.5, 1), got {grid!r}")
+    return grid
+
+
+def starts_among(count: int) -> int:
+    """The number of thresholds that start with a share of delta."""
+    return min(_STARTS, count)
+
+
+def starting_levels(able: Sequence[bool], delta: float) -> list[float]:
+    """Delta in equal shares on up to five thresholds, evenly spread over those that can pass."""
+    places = [place for place, each in enumerate(able) if each]
+    starts = starts_among(len(places))
+    levels = [0.0] * len(able)
+    for start in range(starts):
+        levels[places[start * len(places) // starts]] = delta / starts
+    return levels
+
+
+def fallback(levels: Sequence[float], passes: Callable[[int, float], bool]) -> list[bool]:
+    """Test hypotheses in order: one that passes hands its level on to the next, one that fails loses it.
+
+    Guarantee:
+        If each test passes by mistake with probability at most the level it is given, all that pass are right with
+        probability at least ``1 - sum(levels)``, however the tests depend on each other.
+    Requires:
+        An order and levels fixed without looking at the data, and tests that pass at every larger level too.
+    Source:
+        B. Wiens, "A fixed sequence Bonferroni procedure for testing multiple endpoints", Pharmaceutical Statistics 2
+        (2003); docs/triage.md, Lemma 7.
+    """
+    passed: list[bool] = []
+    carried = 0.0
+    for number, own in enumerate(levels):
+        level = own + carried
+        passed.append(level > 0 and passes(number, level))
+        carried = level if passed[-1] else 0.0
+    return passed
+
+
+def certified_among(tests: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
+    """Which thresholds, from the highest down, are shown to keep the error among accepted at epsilon or less.
+
+    Delta is given to those that are able to pass, which the numbers of inputs and copies tell without looking at any.
+
+    Guarantee:
+        With probability at least ``1 - delta``, all of them do, under every adversary.
+    Source:
+        docs/triage.md, Lemma 7.
+    """
+    levels = starting_levels(able_among(tests, epsilon, delta), delta)
+    return fallback(levels, lambda number, level: tests[number].passes(epsilon, level))
+
+
+def able_among(tests: Sequence[ThresholdTest], epsilon: float, delta: float) -> list[bool]:
+    """Which thresholds would pass if every input were sure."""
+    level = delta / starts_among(len(tests))
+    return [each.at_best(each.inputs).passes(epsilon, level) for each in tests]

@@ -57,14 +57,8 @@ class Architecture:
     def from_json(cls, text: str) -> "Architecture":
         """The inverse of :meth:`to_json`."""
         try:
-            fields = json.loads(text)
-            return cls(
-                name=str(fields["name"]),
-                channels=int(fields["channels"]),
-                size=int(fields["size"]),
-                classes=int(fields["classes"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
             raise CheckpointError(
                 f"a checkpoint's architecture must be JSON with name, channels, size and classes, got {text!r} ({error})"
             ) from error

@@ -13,9 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from holdfast.errors import CheckpointError, InvalidArgument
+from holdfast.errors import CheckpointError
 from holdfast.zoo.architecture import Architecture, architecture_names
-from holdfast.zoo.normalize import Normalize
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
 _ARCHITECTURE = "holdfast.architecture"
@@ -67,36 +66,42 @@ def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Check
     if not os.access(path, os.R_OK):
         raise CheckpointError(f"{path} cannot be read: permission denied; ask its owner, or copy it")
     if path.suffix == ".safetensors":
-        return _load_safetensors(path, default)
-    return _load_torch(path, default)
-
-
-def _load_safetensors(path: Path, default: Architecture | None) -> Checkpoint:
-    try:
-        with safe_open(path, framework="pt") as file:
-            notes = dict(file.metadata() or {})
-        state = load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} is not a readable safetensors file ({error}); it may be truncated: copy it again"
-        ) from error
-    described = notes.pop(_ARCHITECTURE, None)
-    if described is None:
-        name = recognised(zoo_state(state))
+        state, notes = _read_safetensors(path)
+        if _ARCHITECTURE in notes:
+            architecture = Architecture.from_json(notes.pop(_ARCHITECTURE))
+            return Checkpoint(_fill(path, architecture, state), architecture, notes)
+        name = recognised(state)
         if name is None:
             raise CheckpointError(
                 f"{path} has no '{_ARCHITECTURE}' in its metadata, so it was not written by 'holdfast train'; "
                 f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
             )
-        return _from_elsewhere(path, name, state, default)
+    else:
+        state, arch = _read_torch(path)
+        name = arch or recognised(state) or (default.name if default else "")
+    if default is None or name not in architecture_names():
+        raise CheckpointError(
+            f"{path} is of architecture {name!r}, which the zoo cannot build here (it has: {', '.join(architecture_names())}); "
+            f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
+        )
+    architecture = Architecture(name, default.channels, default.size, classes_of(state) or default.classes)
+    return Checkpoint(_fill(path, architecture, state), architecture, {})
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Weights under the zoo's names, and the file's notes."""
     try:
-        architecture = Architecture.from_json(described)
-    except InvalidArgument as error:
-        raise CheckpointError(f"{path}: {error}; a newer Holdfast may know it") from error
-    return Checkpoint(_fill(path, architecture, zoo_state(state)), architecture, notes)
+        with safe_open(path, framework="pt") as file:
+            notes = dict(file.metadata() or {})
+        return zoo_state(load_file(path)), notes
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is not a readable safetensors file ({error}); it may be truncated: copy it again"
+        ) from error
 
 
-def _load_torch(path: Path, default: Architecture | None) -> Checkpoint:
+def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
+    """Weights under the zoo's names, and the architecture that the file names, if it does."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
@@ -117,43 +122,19 @@ def _load_torch(path: Path, default: Architecture | None) -> Checkpoint:
             f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
             f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
         )
-    if described and "arch" in content:
-        name = zoo_name(str(content["arch"]))
-    else:
-        name = recognised(zoo_state(state)) or (default.name if default else "")
-    return _from_elsewhere(path, name, state, default)
-
-
-def _from_elsewhere(path: Path, name: str, state: Mapping[str, Tensor], default: Architecture | None) -> Checkpoint:
-    """A net of the zoo with weights that were not saved by Holdfast; they say how many classes they know."""
-    if default is None or name not in architecture_names():
-        raise CheckpointError(
-            f"{path} is of architecture {name!r}, which the zoo cannot build here (it has: {', '.join(architecture_names())}); "
-            f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
-        )
-    plain = zoo_state(state)
-    architecture = Architecture(name, default.channels, default.size, classes_of(plain) or default.classes)
-    return Checkpoint(_fill(path, architecture, plain), architecture, {})
+    return zoo_state(state), zoo_name(str(content["arch"])) if described and "arch" in content else ""
 
 
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:
     net = architecture.build()
     try:
-        net.load_state_dict({**_constants(net), **state})
+        # Weights from elsewhere do not repeat what the architecture normalises with.
+        own = {name: tensor for name, tensor in net.state_dict().items() if name.startswith("normalize.")}
+        net.load_state_dict({**own, **state})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
     return net.eval()
-
-
-def _constants(net: nn.Module) -> dict[str, Tensor]:
-    """What the architecture normalises with: weights from elsewhere do not repeat it."""
-    return {
-        f"{name}.{constant}": tensor
-        for name, module in net.named_modules()
-        if isinstance(module, Normalize)
-        for constant, tensor in module.state_dict().items()
-    }
 
 
 def _is_state(content: object) -> bool:

@@ -1,14 +1,24 @@
-"""Networks whose weights come as a package of their own: found where pip put them, read as weights only."""
+"""Networks by name: those that ship with Holdfast, and those whose weights come as a package of their own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
+from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.errors import CheckpointError, how_to_install
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
+
+EMBEDDED_MODEL = "fashion-mnist"
+EMBEDDED_SIGMA = 0.25
+EMBEDDED_MODELS = {
+    EMBEDDED_MODEL: "fashion_mnist_sigma0.25.safetensors",
+    "cifar10-sigma0.25": "cifar10_resnet110_sigma0.25.safetensors",
+    "cifar10-sigma0.50": "cifar10_resnet110_sigma0.50.safetensors",
+}
+"""A small network for Fashion-MNIST and the paper's ResNet-110 for CIFAR-10, each trained with noise of its sigma."""
 
 
 @dataclass(frozen=True)
@@ -33,25 +43,28 @@ PRETRAINED = {
 }
 
 
+def load_embedded_model(name: str = EMBEDDED_MODEL) -> Checkpoint:
+    """A network by its name in :data:`EMBEDDED_MODELS`; its notes hold the command that made it."""
+    resource = files("holdfast.zoo").joinpath("data", EMBEDDED_MODELS[name])
+    with as_file(resource) as path:
+        return load_checkpoint(path)
+
+
 def load_pretrained(name: str) -> Checkpoint:
     """A network of :data:`PRETRAINED`; nothing is downloaded, and the package's own code is not run."""
     packaged = PRETRAINED[name]
-    path = _find(packaged)
-    if path is None:
+    spec = find_spec(packaged.module)
+    folders = [] if spec is None else [Path(folder) for folder in spec.submodule_search_locations or ()]
+    found = [path for folder in folders for path in sorted(folder.glob(packaged.weights))]
+    if not found:
         raise CheckpointError(
             f"the weights of {name} are in the package {packaged.package}, which is not installed here: "
             f"{how_to_install(packaged.extra)}, or give a file of these weights instead of the name"
         )
-    loaded = load_checkpoint(path, default=packaged.architecture)
+    path = found[0]
     notes = {
         "source": f"{packaged.package} {version(packaged.package)}",
         "file": path.name,
         "sha256": sha256(path.read_bytes()).hexdigest(),
     }
-    return Checkpoint(loaded.net, loaded.architecture, notes)
-
-
-def _find(packaged: Packaged) -> Path | None:
-    spec = find_spec(packaged.module)
-    folders = [] if spec is None else [Path(folder) for folder in spec.submodule_search_locations or ()]
-    return next((path for folder in folders for path in sorted(folder.glob(packaged.weights))), None)
+    return replace(load_checkpoint(path, default=packaged.architecture), notes=notes)

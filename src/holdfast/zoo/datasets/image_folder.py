@@ -11,6 +11,7 @@ from PIL import Image
 
 from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
+from holdfast.zoo.datasets.labelled import LabelledData, every_nth
 
 SIZE = 224
 _SHORTER_SIDE = 256
@@ -18,7 +19,7 @@ _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".
 
 
 @dataclass(frozen=True, eq=False)
-class ImageFolder:
+class ImageFolder(LabelledData):
     """Files with labels, in the order of their paths; colour images of 224 x 224.
 
     An image of another size is resized until its shorter side has 256 pixels, and its middle is cut out, as is usual for
@@ -31,9 +32,6 @@ class ImageFolder:
     indices: NDArray[np.int64]
     label_names: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Of every image."""
@@ -44,20 +42,10 @@ class ImageFolder:
         bytes_ = np.moveaxis(np.asarray(_read(self.paths[position])), -1, 0)
         return np.ascontiguousarray(bytes_, dtype=np.float32) / np.float32(255.0)
 
-    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Several images in [0, 1]."""
-        return np.stack([self.image(int(position)) for position in positions])
-
     def every(self, skip: int, at_most: int | None) -> "ImageFolder":
         """Every ``skip``-th image from the first, ``at_most`` of them."""
-        kept = slice(None, None, skip)
-        limit = slice(None, at_most)
-        return replace(
-            self,
-            paths=self.paths[kept][limit],
-            labels=self.labels[kept][limit],
-            indices=self.indices[kept][limit],
-        )
+        kept = every_nth(skip, at_most)
+        return replace(self, paths=self.paths[kept], labels=self.labels[kept], indices=self.indices[kept])
 
     def check(self, on_images: OnDone = ignore) -> None:
         """Read every image once: that takes milliseconds each, and certifying one takes seconds."""
@@ -74,21 +62,14 @@ class ImageFolder:
         return found.hexdigest()
 
 
-def holds_images(folder: Path, split: str) -> bool:
-    """Whether a folder, or its part of that name, has folders of images in it."""
-    return _classes(folder, split) is not None
-
-
-def load_image_folder(folder: Path, split: str) -> ImageFolder:
-    """Read the names in ``folder/split/CLASS/*.jpg``, or in ``folder/CLASS/*.jpg``.
+def load_image_folder(folder: Path, split: str) -> ImageFolder | None:
+    """Read the names in ``folder/split/CLASS/*.jpg``, or in ``folder/CLASS/*.jpg``; None if there are none.
 
     Classes are numbered in the order of their folders' names; where every name is a number, that is the class.
     """
     found = _classes(folder, split)
     if found is None:
-        raise DatasetError(
-            f"{folder} holds no images for the split {split!r}: expected {split}/CLASS/*.jpg (or .png, ...), or CLASS/*.jpg"
-        )
+        return None
     names = sorted(path.name for path in found.iterdir() if _is_class(path))
     used = [name for name in names if any(_images(found / name))]
     numeric = [name for name in used if name.isascii() and name.isdigit()]
@@ -99,18 +80,14 @@ def load_image_folder(folder: Path, split: str) -> ImageFolder:
             f"which class is which cannot be told; name all of them by numbers, or none"
         )
     # Named classes are counted with those that are empty here; a number needs no counting.
-    numbered = bool(numeric)
-    names = used if numbered else names
-    numbers = [int(name) for name in names] if numbered else list(range(len(names)))
-    pairs = [
-        (path, number) for name, number in zip(names, numbers, strict=True) for path in sorted(_images(found / name))
-    ]
+    numbers = {name: int(name) for name in numeric} or {name: number for number, name in enumerate(names)}
+    pairs = [(path, number) for name, number in numbers.items() for path in sorted(_images(found / name))]
     return ImageFolder(
         _title(folder),
         tuple(path for path, _ in pairs),
         np.array([number for _, number in pairs], dtype=np.int64),
         np.arange(len(pairs)),
-        () if numbered else tuple(names),
+        () if numeric else tuple(names),
     )
 
 

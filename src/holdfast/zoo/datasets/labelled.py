@@ -1,8 +1,8 @@
 """Labelled inputs: what datasets are read into, whole or one at a time."""
 
 import hashlib
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,45 +11,53 @@ from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
 
 
-class LabelledData(Protocol):
-    """Inputs with labels, and the index each had in its dataset; an input is read when it is asked for."""
+class LabelledData(ABC):
+    """Inputs with labels, and the index each had in its dataset; an input is read when it is asked for.
+
+    Attributes:
+        name: for titles and run.json.
+        labels: the class numbers, from 0.
+        indices: positions in the whole dataset; they key the noise.
+        label_names: the classes in words, or nothing.
+    """
+
+    name: str
+    labels: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    label_names: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """For titles and run.json."""
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """The class numbers, from 0."""
-
-    @property
-    def indices(self) -> NDArray[np.int64]:
-        """Positions in the whole dataset; they key the noise."""
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The classes in words, or nothing."""
-
-    @property
+    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Of every input: (channels, height, width) for images."""
 
-    def __len__(self) -> int: ...
-
+    @abstractmethod
     def image(self, position: int) -> NDArray[np.float32]:
         """One image in [0, 1]."""
 
-    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Several images in [0, 1]."""
-
+    @abstractmethod
     def every(self, skip: int, at_most: int | None) -> "LabelledData":
         """Every ``skip``-th input from the first, ``at_most`` of them."""
 
+    @abstractmethod
     def check(self, on_images: OnDone = ignore) -> None:
         """Refuse now whatever could not be read later."""
 
+    @abstractmethod
     def digest(self) -> str:
         """A hash of the inputs as they are stored: equal for equal inputs, different for others."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Several images in [0, 1]."""
+        return np.stack([self.image(int(position)) for position in positions])
+
+
+def every_nth(skip: int, at_most: int | None) -> slice:
+    """Every ``skip``-th from the first, ``at_most`` of them."""
+    return slice(None, None if at_most is None else skip * at_most, skip)
 
 
 class Images:
@@ -67,7 +75,7 @@ class Images:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledInputs:
+class LabelledInputs(LabelledData):
     """Images in memory, as they are stored (uint8, or float in [0, 1]).
 
     ``images`` has shape (count, channels, height, width); ``label_names`` may be empty.
@@ -93,9 +101,6 @@ class LabelledInputs:
         if self.labels.min() < 0:
             raise DatasetError(f"{self.name}: labels must be class numbers from 0, got {self.labels.min()}")
 
-    def __len__(self) -> int:
-        return len(self.images)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Of every input."""
@@ -103,23 +108,13 @@ class LabelledInputs:
 
     def image(self, position: int) -> NDArray[np.float32]:
         """One image in [0, 1]."""
-        return self._unit(self.images[position])
-
-    def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Several images in [0, 1]."""
-        return self._unit(self.images[positions])
+        image: NDArray[np.float32] = self.images[position].astype(np.float32)
+        return image / np.float32(255.0) if self.images.dtype == np.uint8 else image
 
     def every(self, skip: int, at_most: int | None) -> "LabelledInputs":
         """Every ``skip``-th input from the first, ``at_most`` of them."""
-        kept = slice(None, None, skip)
-        limit = slice(None, at_most)
-        return LabelledInputs(
-            self.name,
-            self.images[kept][limit],
-            self.labels[kept][limit],
-            self.indices[kept][limit],
-            self.label_names,
-        )
+        kept = every_nth(skip, at_most)
+        return replace(self, images=self.images[kept], labels=self.labels[kept], indices=self.indices[kept])
 
     def check(self, on_images: OnDone = ignore) -> None:
         """Everything was read already."""
@@ -131,13 +126,3 @@ class LabelledInputs:
         for image in self.images:
             found.update(np.ascontiguousarray(image).data)
         return found.hexdigest()
-
-    def name_of(self, label: int) -> str:
-        """The class's name, or its number."""
-        return self.label_names[label] if 0 <= label < len(self.label_names) else str(label)
-
-    @staticmethod
-    def _unit(images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
-        if images.dtype == np.uint8:
-            return (images.astype(np.float32) / np.float32(255.0)).astype(np.float32)
-        return images.astype(np.float32)

@@ -7,7 +7,7 @@ from holdfast.errors import DatasetError
 from holdfast.zoo.datasets.cifar10 import holds_cifar10, load_cifar10
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.datasets.idx import holds_idx, load_idx
-from holdfast.zoo.datasets.image_folder import holds_images, load_image_folder, splits_of
+from holdfast.zoo.datasets.image_folder import load_image_folder, splits_of
 from holdfast.zoo.datasets.labelled import LabelledData
 from holdfast.zoo.datasets.npz import load_npz
 
@@ -28,14 +28,16 @@ def open_dataset(name: str, *, split: str = "test") -> LabelledData:
     path = _imagenet() if name == IMAGENET and not Path(name).exists() else Path(name)
     if path.suffix == ".npz" and path.is_file():
         return load_npz(path, split)
-    if path.is_dir() and holds_idx(path):
-        return load_idx(path, split)
-    if path.is_dir() and holds_cifar10(path):
-        return load_cifar10(path, split)
-    if path.is_dir() and holds_images(path, split):
-        return load_image_folder(path, split)
-    if path.is_dir() and splits_of(path):
-        raise DatasetError(f"{path} has no images for the split {split!r}; it has: {', '.join(splits_of(path))}")
+    if path.is_dir():
+        if holds_idx(path):
+            return load_idx(path, split)
+        if holds_cifar10(path):
+            return load_cifar10(path, split)
+        images = load_image_folder(path, split)
+        if images is not None:
+            return images
+        if others := splits_of(path):
+            raise DatasetError(f"{path} has no images for the split {split!r}; it has: {', '.join(others)}")
     if path.exists():
         raise DatasetError(
             f"{path} is neither an .npz archive nor a folder of IDX files (MNIST's format) or of CIFAR-10, nor a folder with a folder "
