@@ -174,6 +174,15 @@ def test_requests_come_back_in_their_order_or_as_soon_as_they_are_finished(in_or
     assert (places == list(range(7))) == in_order
 
 
+def test_the_last_jobs_are_smaller_where_several_run_at_once() -> None:
+    executor = OutOfOrder()
+    list(Scheduler(executor, Fixed(4_000, 1.0, least=100, parallel=4)).run(certify(k, n=9_000) for k in range(3)))
+    sizes = [job.copies for job in executor.jobs]
+    assert sum(sizes) == 3 * 9_040
+    assert 3_000 <= max(sizes) <= 4_100
+    assert max(sizes[-4:]) < 500
+
+
 def test_cuts_are_where_blocks_of_noise_end() -> None:
     executor = OutOfOrder()
     list(Scheduler(executor, sizer(2_400)).run([certify(0, n=10_500)]))

@@ -33,8 +33,8 @@ from holdfast.validation import check_count
 _STORE_BYTES = 2**28
 _RETRIES = 10
 _IN_FLIGHT = 2
-_JOB_S = 0.5
-_GPU_BATCHES = 32
+_JOB_S = 1.0
+_GPU_BATCHES, _CPU_BATCHES = 32, 4
 _OPEN_PER_WORKER = 64
 _PATIENCE_S = 180.0
 _SETTLE_S = 5.0
@@ -79,8 +79,15 @@ class RayCluster(Engine):
             self.close()
             raise
         gpu = model.device.type == "cuda"
-        least, most_open = _GPU_BATCHES * size if gpu else 1, _OPEN_PER_WORKER * len(self._actors)
-        return executor, JobSizer(least, _JOB_S, least=least, together=gpu or self._cores == 1, most_open=most_open)
+        least, workers = (_GPU_BATCHES if gpu else _CPU_BATCHES) * size, len(self._actors)
+        return executor, JobSizer(
+            least,
+            _JOB_S,
+            least=least,
+            together=gpu or self._cores == 1,
+            parallel=_IN_FLIGHT * workers,
+            most_open=_OPEN_PER_WORKER * workers,
+        )
 
     def close(self) -> None:
         """End the actors, and Ray as well if it was started here."""

@@ -79,6 +79,7 @@ class JobSizer:
         copies: of the next job.
         least: copies that a job has if there are so many.
         together: whether one job may choose a class and count for it.
+        parallel: jobs that are run at once; the last ones are smaller, so that all end together.
         sharing: among how many requests a job is divided; 1 for one after the other, in their order.
         most_open: requests that are open at once.
     """
@@ -87,6 +88,7 @@ class JobSizer:
     seconds: float
     least: int = 1
     together: bool = True
+    parallel: int = 1
     sharing: int = 1
     most_open: int = 64
 
@@ -159,10 +161,10 @@ class _Open:
 
 def _cut(span: NoiseSpan, start: int, most: int) -> int:
     """Where a piece of about ``most`` copies ends: with a block of noise, if one is not too much, so that none is drawn twice."""
-    block = block_rows(span.x.shape)
-    if most < block:
-        return min(start + max(0, most), (start // block + 1) * block, span.stop)
-    return min((start + most) // block * block, span.stop)
+    block, end = block_rows(span.x.shape), start + max(0, most)
+    if end >= span.stop:
+        return span.stop
+    return end // block * block if most >= block else min(end, (start // block + 1) * block)
 
 
 class Scheduler:
@@ -225,10 +227,14 @@ class Scheduler:
         waiting = [each for each in self._open if each.waiting and not each.request.over]
         if not waiting:
             return None
-        sizer, pieces, room = self._sizer, list[Piece](), self._sizer.copies
-        share = max(1, sizer.copies // min(len(waiting), sizer.sharing))
+        sizer, pieces = self._sizer, list[Piece]()
+        left = sum(each.waiting for each in waiting)
+        room = min(sizer.copies, max(sizer.least, left // sizer.parallel))
+        share = max(1, room // min(len(waiting), sizer.sharing))
         small = block_rows(waiting[0].spans[0].x.shape) // 2
-        for some, least in (([each for each in waiting if each.waiting < small], room // 2), (waiting, 0)):
+        # No block of noise is begun for a last quarter; unless everything has room.
+        enough = room // 4 if room < left else 0
+        for some, least in (([each for each in waiting if each.waiting < small], room // 2), (waiting, enough)):
             for each in some:
                 if room <= least:
                     break
