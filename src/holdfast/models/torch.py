@@ -192,9 +192,15 @@ class TorchReplica(Model):
     def refresh(self) -> None:
         """Nothing more is to be done where the weights are shared."""
         self._source.refresh()
-        if self._own:
-            with torch.inference_mode(False), torch.no_grad():
-                torch._foreach_copy_(self._own, self._source._weights)
+        # One call for all weights of a kind: a GPU would wait for hundreds of calls.
+        alike: dict[tuple[torch.dtype, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
+        for mine, theirs in zip(self._own, self._source._weights if self._own else [], strict=True):
+            targets, sources = alike.setdefault((mine.dtype, theirs.dtype), ([], []))
+            targets.append(mine)
+            sources.append(theirs)
+        with torch.inference_mode(False), torch.no_grad():
+            for targets, sources in alike.values():
+                torch._foreach_copy_(targets, sources)
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the replica says. Compiled, the first batch of a size takes half a minute, and the second must not again."""
