@@ -6,6 +6,7 @@
     ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range; also a ValueError
     ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
     ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
+    │   └── UnsteadyModel           exit 4   its answers change with other rows, from call to call, or with its weights
     ├── CheckpointError             exit 5   missing, unreadable or foreign weights
     ├── DatasetError                exit 6   unknown dataset, missing or malformed file
     ├── RunError                    exit 7   a run on disk: exists already, damaged, no space left
@@ -38,6 +39,10 @@ class ModelError(HoldfastError):
     """The model's output has the wrong shape, is not finite, or is not what ``outputs`` says."""
 
     exit_code = 4
+
+
+class UnsteadyModel(ModelError):
+    """Noisy copies were not answered by one classifier, row by row: nothing that was counted can be believed."""
 
 
 class CheckpointError(HoldfastError):

@@ -65,7 +65,7 @@ def check_indices(indices: Sequence[int] | None, inputs: int) -> Sequence[int]:
     """What keys the noise of each input: by default its position."""
     if indices is None:
         return range(inputs)
-    keys = [check_count("index", int(each), at_least=0) for each in indices]
+    keys = [check_count("index", each, at_least=0) for each in indices]
     if len(keys) != inputs or len(set(keys)) != len(keys):
         raise InvalidArgument(f"indices must be {inputs} different numbers, one for each input, got {len(keys)}")
     return keys

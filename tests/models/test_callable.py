@@ -59,25 +59,30 @@ def test_methods_functions_arrays_and_tensors_give_the_same_certificate() -> Non
         assert abs(np.cumsum(found - meant)).max() <= 2
 
 
-def test_methods_of_what_can_be_copied_have_replicas_and_a_fingerprint() -> None:
-    forest, rows = Forest(), torch.rand(5, 3)
+def test_a_method_of_what_can_be_written_has_a_fingerprint() -> None:
+    forest = Forest()
     model, same, other = (CallableModel(each.predict_proba) for each in (forest, Forest(), Forest(1)))
-    known, meant = same.fingerprint(), same.probabilities(rows)
+    known = same.fingerprint()
     assert model.name == "Forest.predict_proba"
-    assert len({known, other.fingerprint(), CallableModel(forest.decision_function).fingerprint(), None}) == 4
-    forest.weights[:] = 0
     assert model.fingerprint() == known
-    replica = model.replicate(CPU)
-    assert replica is not None
-    assert torch.equal(replica.probabilities(rows), meant)
-
-
-def test_other_functions_are_run_by_one_worker_without_a_fingerprint() -> None:
+    assert len({known, other.fingerprint(), CallableModel(forest.decision_function).fingerprint(), None}) == 4
     locked = Forest()
     locked.lock = threading.Lock()  # type: ignore[attr-defined]
     for function in (plain, lambda rows: rows, locked.predict_proba):
-        model = CallableModel(function)
-        assert (model.replicate(CPU), model.fingerprint()) == (None, None)
+        assert CallableModel(function).fingerprint() is None
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_object_that_was_fitted_again_is_certified_as_it_is() -> None:
+    forest = Forest()
+    smoothed = hf.SmoothedClassifier(forest.predict_proba, 0.5, outputs="probabilities")
+    before, known = smoothed.certify(X, n=500, seed=1), smoothed.fingerprint
+    forest.weights[:] = Forest(1).weights
+    after = smoothed.certify(X, n=500, seed=1)
+    assert after.evidence != before.evidence
+    fresh = hf.SmoothedClassifier(Forest(1).predict_proba, 0.5, outputs="probabilities").certify(X, n=500, seed=1)
+    assert after.evidence == fresh.evidence
+    assert smoothed.fingerprint != known
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,15 @@ def test_a_class_that_was_changed_here_alone_is_refused(
     assert spread.certify(x, n=500, seed=1) == before
 
 
+def test_a_class_that_was_changed_a_little_is_refused_at_a_low_precision_too(
+    cluster: hf.RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spread = hf.SmoothedClassifier(Turned(small_net()), SIGMA, engine=cluster, precision="bfloat16")
+    monkeypatch.setattr(Turned, "forward", lambda self, rows: 1.25 * self.net(rows).flip(1))
+    with pytest.raises(hf.ClusterError, match="Turned answers otherwise on a worker than here"):
+        spread.certify(images(1)[0], n=500, seed=1)
+
+
 def test_resources_that_are_not_there_are_refused_rather_than_waited_for(
     cluster: hf.RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

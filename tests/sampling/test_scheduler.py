@@ -11,7 +11,7 @@ import torch
 
 import holdfast as hf
 from holdfast.certificates.evidence import Evidence, Selection
-from holdfast.errors import ModelError
+from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.models import TorchModel
 from holdfast.noise import Gaussian
 from holdfast.sampling import CertifyRequest, DecideRequest, Local, RadiusRequest
@@ -297,6 +297,16 @@ def test_a_request_that_the_model_refuses_fails_alone(copies: int) -> None:
         else:
             assert request.error is None
             assert plain(request.answer) == plain(by_hand(certify(k)))
+
+
+def test_what_an_unsteady_model_said_is_not_asked_again() -> None:
+    def count(_: list[NoiseSpan]) -> list[Counts]:
+        raise UnsteadyModel("the model answers otherwise from call to call")
+
+    executor, requests = OutOfOrder(count=count), [forgiving(k) for k in range(4)]
+    assert set(Scheduler(executor, sizer(10**9), isolate=True).run(requests)) == set(requests)
+    assert all(isinstance(request.error, UnsteadyModel) for request in requests)
+    assert len(executor.jobs) == 1
 
 
 def test_without_isolation_a_refusal_ends_everything() -> None:

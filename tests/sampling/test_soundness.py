@@ -1,5 +1,6 @@
 """What a review found: networks, measures and modules that were certified wrongly once."""
 
+import copy
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import holdfast as hf
+from holdfast.models import TorchModel
 from networks import images, small_net
 
 X = images(1)[0]
@@ -163,3 +165,92 @@ def test_a_model_without_a_name_or_a_device_is_refused_before_anything_is_sample
         hf.SmoothedClassifier(Nameless(), 0.3)
     with pytest.raises(hf.InvalidArgument, match="run it once on a batch first"):
         hf.SmoothedClassifier(nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), 0.3)
+
+
+class Now(nn.Module):
+    """Answers otherwise at every so many calls."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self.net, self.period, self.calls = small_net(), period, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        answer: Tensor = self.net(x)
+        return answer.flip(1) if self.calls % self.period == 0 else answer
+
+
+@pytest.mark.parametrize("period", [3, 4, 7, 10])
+def test_a_model_that_answers_otherwise_now_and_then_is_refused_every_time(period: int) -> None:
+    smoothed = hf.SmoothedClassifier(Now(period), 0.3)
+    for seed in range(3):
+        with pytest.raises(hf.ModelError, match="from call to call"):
+            smoothed.certify(X, n=1_000, seed=seed)
+
+
+class InPlace(nn.Module):
+    """Normalises its batch where it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = small_net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x -= 0.5
+        x /= 0.25
+        return self.net(x)  # type: ignore[no-any-return]
+
+
+class Normalised(InPlace):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net((x - 0.5) / 0.25)  # type: ignore[no-any-return]
+
+
+def test_a_module_may_write_into_its_batch() -> None:
+    found, meant = (hf.SmoothedClassifier(net, 0.3).certify(X, n=1_000, seed=1) for net in (InPlace(), Normalised()))
+    assert found.evidence == meant.evidence
+
+
+def test_buffers_that_were_replaced_are_refused_in_words() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(1), small_net()).eval()
+    smoothed = hf.SmoothedClassifier(net, 0.3)
+    smoothed.certify(X, n=300)
+    net[0].running_mean = torch.ones(1)
+    with pytest.raises(hf.ModelError, match="make a new SmoothedClassifier"):
+        smoothed.certify(X, n=300)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_replicas_weights_are_the_modules_at_its_precision(precision: str) -> None:
+    net = nn.Sequential(nn.LayerNorm(6), nn.Flatten(), nn.Linear(36, 8), nn.LayerNorm(8), nn.Linear(8, 4))
+    model = TorchModel(net, precision=precision)
+    replica = model.replicate(torch.device("cpu"))
+    assert replica is not None
+    with torch.no_grad():
+        for k, parameter in enumerate(net.parameters()):
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(k)))
+    replica.refresh()
+    pairs = list(zip(replica.forward.parameters(), net.parameters(), strict=True))  # type: ignore[union-attr]
+    assert {mine.dtype for mine, _ in pairs} == {torch.float32, getattr(torch, precision)}
+    assert all(torch.equal(mine, theirs.to(mine.dtype)) for mine, theirs in pairs)
+
+
+def test_the_default_type_of_torch_changes_nothing() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    meant = smoothed.certify(X, n=500, seed=1)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert smoothed.certify(X, n=500, seed=1) == meant
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_copied_classifier_is_one() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    assert copy.deepcopy(smoothed).certify(X, n=500, seed=1) == smoothed.certify(X, n=500, seed=1)
+
+
+@pytest.mark.parametrize("index", [1.5, True, "a", None, -1])
+def test_an_index_is_a_whole_number(index: object) -> None:
+    with pytest.raises(hf.InvalidArgument, match="index must be"):
+        hf.SmoothedClassifier(small_net(), 0.3).certify(X, n=300, index=index)  # type: ignore[arg-type]

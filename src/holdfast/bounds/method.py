@@ -28,9 +28,9 @@ class Method(ABC):
         """A short name, for tables and for the command line."""
 
     @property
+    @abstractmethod
     def guaranteed(self) -> bool:
         """False if any part is a plug-in estimate: its curves are not certificates."""
-        return True
 
     @abstractmethod
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:

@@ -35,6 +35,7 @@ class Tangents(Method):
     """
 
     name = "tangents"
+    guaranteed = True
     needs_order = True
     requires = (Gaussian,)
 
@@ -58,6 +59,7 @@ class Tangent(Method):
     """
 
     radius: float
+    guaranteed = True
     needs_order = True
 
     def __post_init__(self) -> None:

@@ -18,8 +18,8 @@ from holdfast.models.outputs import as_probabilities, check_outputs, checked_pro
 class CallableModel(Model):
     """Wraps a function that maps a batch (n, ...) to class scores (n, classes), on the CPU.
 
-    A method of an object that pickle can copy, such as ``forest.predict_proba``, is copied: workers run copies of it as it was
-    here, and it has a fingerprint. Any other function is run by one worker, and has none.
+    One worker runs the function itself, as it is at the time. A method of an object that pickle can write, such as
+    ``forest.predict_proba``, has a fingerprint; no other function has one.
 
     Parameters:
         function: takes a float32 batch and returns class scores, as an array or a tensor.
@@ -36,8 +36,7 @@ class CallableModel(Model):
             raise InvalidArgument(f"expected a function from a batch to class scores, got {type(function).__name__}")
         if arrays not in ("numpy", "torch"):
             raise InvalidArgument(f'arrays must be "numpy" or "torch", got {arrays!r}')
-        self._function, self._packed = function, _pack(function)
-        self._outputs, self._arrays = outputs, arrays
+        self._function, self._arrays = function, arrays
         self._logits = check_outputs(outputs)
         owner = type(function.__self__).__name__ + "." if isinstance(function, MethodType) else ""
         self.name = owner + getattr(function, "__name__", type(function).__name__)
@@ -63,24 +62,12 @@ class CallableModel(Model):
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
                 ) from error
 
-    def replicate(self, device: torch.device) -> "CallableModel | None":
-        """With a copy of the object that the function is a method of."""
-        if self._packed is None or device != self.device:
-            return None
-        return CallableModel(pickle.loads(self._packed), outputs=self._outputs, arrays=self._arrays)
-
     def fingerprint(self) -> str | None:
-        """Of the object that the function is a method of."""
-        return None if self._packed is None else hashlib.sha256(self._packed).hexdigest()
-
-
-def _pack(function: Callable[[Any], Any]) -> bytes | None:
-    """A method with its object, if it can be copied."""
-    if not isinstance(function, MethodType) or isinstance(function.__self__, type):
-        return None
-    try:
-        packed = pickle.dumps(function, protocol=5)
-        pickle.loads(packed)
-    except Exception:  # foreign objects: whatever stops them from being copied
-        return None
-    return packed
+        """Of the object that the function is a method of, as it is now."""
+        function = self._function
+        if not isinstance(function, MethodType) or isinstance(function.__self__, type):
+            return None
+        try:
+            return hashlib.sha256(pickle.dumps(function, protocol=5)).hexdigest()
+        except Exception:  # foreign objects: whatever stops them from being written down
+            return None

@@ -65,8 +65,7 @@ class TorchModel(Model):
         self._snapshot = _snapshot(net)
         self._module = net if self._snapshot is None else self._snapshot.load()
         self._graphs: dict[torch.device, TorchReplica] = {}
-        self._weights, self._parameters = weights_of(net), net.parameters
-        self._known = [id(parameter) for parameter in net.parameters()]
+        self._net, self._weights = net, weights_of(net)
 
     def fingerprint(self) -> str | None:
         """Of the structure and the weights that are certified; not of what was kept while it ran."""
@@ -89,9 +88,10 @@ class TorchModel(Model):
 
     def refresh(self) -> None:
         """Weights are shared; refused if the module has got others since."""
-        if [id(parameter) for parameter in self._parameters()] != self._known:
+        now = weights_of(self._net)
+        if len(now) != len(self._weights) or any(a is not b for a, b in zip(now, self._weights, strict=True)):
             raise ModelError(
-                f"parameters of the model {self.name} were replaced after SmoothedClassifier was made, and not written to in "
+                f"parameters or buffers of the model {self.name} were replaced after SmoothedClassifier was made, and not written to in "
                 f"place; make a new SmoothedClassifier (load_state_dict with assign=True replaces them)"
             )
 

@@ -90,12 +90,12 @@ def block_batches(share: Share) -> Iterator[Batch]:
 
     A block that two workers need a part of is drawn by both.
     """
-    copies = torch.zeros(share.batch, *share.shape)
-    copies[share.room :] = share.probe
+    copies = torch.zeros(share.batch, *share.shape, dtype=torch.float32)
     slots = torch.full((share.batch,), share.nobody)
     filled = 0
 
     def batch() -> Batch:
+        copies[share.room :] = share.probe  # a module may write into its batch
         return Batch(copies.to(share.device), slots.to(share.device), filled)
 
     for slot, span in share.spans:
@@ -144,7 +144,7 @@ def counter_batches(share: Share) -> Iterator[Batch]:
     offsets = torch.tensor([*starts, 0], device=device)
     slots = torch.tensor([*(slot for slot, _ in share.spans), share.nobody], device=device)
     ends, rows = ends.to(device), torch.arange(share.batch, device=device)
-    flat = torch.empty(share.batch, inputs.shape[1], device=device)
+    flat = torch.empty(share.batch, inputs.shape[1], dtype=torch.float32, device=device)
     if image:
         channels, height, width = share.shape
         copies = flat.view(share.batch, height, width, channels).permute(0, 3, 1, 2)

@@ -47,8 +47,8 @@ class LocalSampler(Executor):
     when the machine has other work to do. On GPUs each replica is fed by a thread, and nothing is asked of a GPU until its
     last batch is counted.
 
-    Parameters:
-        reference: what the model says of the probe's rows in another process, in place of what it says here.
+    Attributes:
+        failed: whether a job was refused: nothing that was checked before is believed any more.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class LocalSampler(Executor):
         work: Workload,
         *,
         known: Workers | None = None,
-        reference: Tensor | None = None,
         draw: Drawing | None = None,
     ) -> None:
-        self.model, self._work, self._sent = model, work, reference
+        self.model, self._work = model, work
+        self.failed = False
         self._draw = draw or batches_for(work.noise, model.device)
         self._job: Job | None = None
         self._answers: Tensor | None = None
@@ -80,15 +80,13 @@ class LocalSampler(Executor):
             self._weights = model.weights_version
 
     def _reference(self) -> Tensor:
-        return reference_of(self.model, self._work.noise, self._work.x) if self._sent is None else self._sent
+        return reference_of(self.model, self._work.noise, self._work.x)
 
     def _check(self, size: int, reference: Tensor) -> None:
         """Workers for batches of this size, or of the largest that fits."""
         while True:
             try:
-                self.workers = workers_for(
-                    self.model, self._work, size, self._draw, reference, elsewhere=self._sent is not None
-                )
+                self.workers = workers_for(self.model, self._work, size, self._draw, reference)
             except torch.OutOfMemoryError as error:
                 size = smaller_batch(self.model, size, error)
             else:
@@ -122,7 +120,7 @@ class LocalSampler(Executor):
         try:
             counts = self.count(job.spans)
         except Exception as error:
-            counts = error
+            counts, self.failed = error, True
         return [Done(job, counts, time.monotonic() - began)]
 
     def count(self, spans: Sequence[NoiseSpan]) -> list[Counts]:
@@ -142,9 +140,6 @@ class LocalSampler(Executor):
         together = any(isinstance(span.target, NoiseSpan) for span in spans)
         models = workers.models[: 1 if together else -(-copies // room)]
         shares, stop = split(spans, len(models)), Event()
-        # Divided alike whether or not there is work for all, since arithmetic may depend on it.
-        before = torch.get_num_threads()
-        threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
 
         def run(number: int) -> tuple[Accumulator, list[Tensor]]:
             torch.set_num_threads(threads)
@@ -156,7 +151,9 @@ class LocalSampler(Executor):
                     probabilities = model.probabilities(batch.copies)
                     with counting(probabilities, batch.slots):
                         accumulator.add(probabilities, batch.slots, batch.count)
-                    answers = [*answers[:1], probabilities[room:]]
+                    found = probabilities[room:]
+                    least, most = answers or (found, found)
+                    answers = [torch.minimum(least, found), torch.maximum(most, found)]
                     if stop.is_set():
                         break
             if model.device.type == "cuda":
@@ -165,6 +162,9 @@ class LocalSampler(Executor):
             return accumulator, answers
 
         with running, self.model.session():
+            # Divided alike whether or not there is work for all, since arithmetic may depend on it.
+            before = torch.get_num_threads()
+            threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
             versions = [model.weights_version for model in models]
             try:
                 # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
@@ -200,19 +200,19 @@ class Local(Engine):
     """This machine, in this process: the model's own device, or devices."""
 
     def __init__(self) -> None:
-        self._known: Workers | None = None
+        self._last: LocalSampler | None = None
 
     def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
         """Jobs of four seconds, whatever requests they are of; the first are smaller, since nothing is known yet."""
-        sampler = LocalSampler(model, work, known=self._known)
-        if sampler.workers is not self._known:
-            self._known = sampler.workers
+        known = self._last.workers if self._last is not None and not self._last.failed else None
+        self._last = sampler = LocalSampler(model, work, known=known)
+        if sampler.workers is not known:
             self._sizer = JobSizer(first_copies(model), _SECONDS, together=sampler.together)
         return sampler, self._sizer
 
     def close(self) -> None:
         """Let the workers go."""
-        self._known = None
+        self._last = None
 
 
 def first_copies(model: Model) -> int:

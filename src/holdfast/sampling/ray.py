@@ -22,6 +22,7 @@ from torch import Tensor
 
 from holdfast.errors import ClusterError, HoldfastError, ModelError, how_to_install
 from holdfast.models import Model
+from holdfast.models.check import OTHER_KERNELS, SAME_ROUNDED, difference
 from holdfast.sampling.batch_size import default_batch
 from holdfast.sampling.engine import Engine, Workload
 from holdfast.sampling.local import LocalSampler
@@ -209,8 +210,16 @@ class SamplingActor:
                     f"a worker could not load the model ({type(error).__name__}: {error}); "
                     f"install on every machine of the cluster what the model needs, in the same versions"
                 ) from error
-        assert self._model is not None
-        return LocalSampler(self._model, work, reference=reference)
+        model = self._model
+        assert model is not None
+        found = reference_of(model, work.noise, work.x)
+        fault = difference(found, reference, SAME_ROUNDED if model.rounded else OTHER_KERNELS)
+        if fault:
+            raise ClusterError(
+                f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were changed in this "
+                f"session, or are there in another version; put changes into the files that workers load, and begin anew"
+            )
+        return LocalSampler(model, work)
 
 
 class RayExecutor(Executor):

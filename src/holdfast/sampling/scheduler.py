@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.errors import ModelError
+from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.noise.drawing.blocks import block_rows
 from holdfast.progress import ignore
 from holdfast.sampling.requests import AnyRequest
@@ -268,7 +268,7 @@ class Scheduler:
         if not self._isolate:
             raise error
         waiting = [request for request in job.requests if not request.over]
-        if isinstance(error, ModelError) and len(waiting) > 1:
+        if isinstance(error, ModelError) and not isinstance(error, UnsteadyModel) and len(waiting) > 1:
             self._again += [Job(tuple(each for each in job.pieces if each.open.request is one)) for one in waiting]
         else:
             for request in waiting:

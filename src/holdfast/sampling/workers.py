@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.errors import ClusterError, ModelError
+from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, SAME, SAME_ROUNDED, Tolerance, difference
 from holdfast.noise import Noise
@@ -54,13 +54,11 @@ def reference_of(model: Model, noise: Noise, x: Tensor) -> Tensor:
         raise no_memory(model, _PROBE) from error
 
 
-def workers_for(
-    model: Model, work: Workload, size: int, draw: Drawing, reference: Tensor, *, elsewhere: bool = False
-) -> Workers:
+def workers_for(model: Model, work: Workload, size: int, draw: Drawing, reference: Tensor) -> Workers:
     """What runs in the model's place, if it answers as the model does; else the next plainer way to run it.
 
     One forward pass, on the probe's rows among others, in a batch of the size in use; and, where that rounds or was compiled,
-    one more among still others. ``elsewhere`` says that the reference is of another process.
+    one more among still others.
     """
     noise, x, shown = work.noise, work.x, min(_PROBE, size // 4)
     rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
@@ -71,7 +69,7 @@ def workers_for(
         first, *others = models = _replicas(model)
         far = OTHER_KERNELS
         if model.rounded:
-            far = same if first is model and not elsewhere else OTHER_ROUNDING
+            far = same if first is model else OTHER_ROUNDING
         try:
             found = _ask(model, first, rows, strangers, size, draw)
             fault = difference(found, reference[:shown], far)
@@ -86,8 +84,7 @@ def workers_for(
         if not fault:
             break
         if not model.fallback(f"compiled, its {fault}"):
-            alone = difference(reference_of(model, noise, x), reference, far) if elsewhere else ""
-            raise _answers_otherwise(model, alone) if alone else dependent_rows(model, fault)
+            raise dependent_rows(model, fault)
     if weights != model.weights_version:
         raise written_to(model, "while it runs")
     for other in {each.device: each for each in others if each.device != first.device}.values():
@@ -166,26 +163,19 @@ def no_memory(model: Model, size: int) -> ModelError:
     )
 
 
-def written_to(model: Model, when: str) -> ModelError:
+def written_to(model: Model, when: str) -> UnsteadyModel:
     """The error for weights that did not stay as they were."""
-    return ModelError(
+    return UnsteadyModel(
         f"the weights or buffers of the model {model.name} were written to {when}, so that noisy copies were not answered by "
         f"one classifier; nothing was certified. Train and certify one after the other, and switch off what the module "
         f"records while it runs"
     )
 
 
-def dependent_rows(model: Model, fault: str) -> ModelError:
+def dependent_rows(model: Model, fault: str) -> UnsteadyModel:
     """The error for rows that are not answered one by one, or not always alike."""
-    return ModelError(
+    return UnsteadyModel(
         f"the model {model.name} cannot be certified: the answer to one row changes with the other rows of the batch, or "
         f"from call to call ({fault}), so noisy copies would not be independent samples; give batch normalisation running "
         f"statistics, take randomness out, and quantise with fixed ranges, not dynamically"
-    )
-
-
-def _answers_otherwise(model: Model, fault: str) -> ClusterError:
-    return ClusterError(
-        f"the model {model.name} answers otherwise on a worker than here ({fault}): its classes were changed in this "
-        f"session, or are there in another version; put changes into the files that workers load, and begin anew"
     )
