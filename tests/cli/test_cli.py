@@ -449,7 +449,7 @@ def test_figures_that_cannot_be_written_are_reported(
     (tmp_path / "file").write_text("not a folder")
     code, text = refused(capsys, "report", str(certified), "--figures", str(tmp_path / "file"))
     assert code == hf.RunError.exit_code
-    assert "--figures" in text
+    assert "choose another place" in text
 
 
 def test_decide_says_what_each_answer_cost(capsys: pytest.CaptureFixture[str]) -> None:

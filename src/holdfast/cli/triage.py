@@ -83,7 +83,7 @@ def triage(
     else:
         _print(found, document.get("applied"), Console(highlight=False))
     if figure is not None:
-        save_figure(found.figure(), figure, option="--figure")
+        save_figure(found.figure(), figure)
     if format_ == "text":
         for path in filter(None, (out, figure)):
             say(f"written: {path}")

@@ -131,7 +131,7 @@ def check_new_figure(path: Path, option: str) -> None:
         raise RunError(f"{option} {path} exists already; choose a new file")
 
 
-def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> Path:
+def save_figure(figure: "Figure", path: Path) -> Path:
     """Write a figure as PNG, or as the vector format that the name ends in (.svg, .pdf), in one step."""
     kind = path.suffix.removeprefix(".")
     # The same figure gives the same file, on any day.
@@ -141,7 +141,7 @@ def save_figure(figure: "Figure", path: Path, *, option: str = "--figures") -> P
         with house_style():
             figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
 
-    return RunFolder(path.parent).write(path.name, write, replace=True, option=option)
+    return RunFolder(path.parent).write(path.name, write, replace=True)
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:

@@ -46,9 +46,9 @@ def check_replaceable(path: Path) -> None:
         with path.open("rb") as file:
             known = _BRAND in file.read(_START)
     except OSError as error:
-        raise RunError(f"{path} cannot be replaced ({error.strerror}); choose another --out") from error
+        raise RunError(f"{path} cannot be replaced ({error.strerror}); choose another place") from error
     if not known:
-        raise RunError(f"{path} exists already and is not a report written by Holdfast; choose another --out")
+        raise RunError(f"{path} exists already and is not a report written by Holdfast; choose another place")
 
 
 def write_page(

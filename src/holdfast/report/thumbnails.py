@@ -78,19 +78,19 @@ def check_same_inputs(run: Run, data: LabelledData) -> NDArray[np.int64]:
     where = {int(index): position for position, index in enumerate(data.indices)}
     missing = [index for index in run.answers.index.tolist() if index not in where]
     if missing:
-        raise DatasetError(f"{data.name} has no input {missing[0]}, which is in {run.path}; give the run's own --data")
+        raise DatasetError(f"{data.name} has no input {missing[0]}, which is in {run.path}; give the run's own data")
     positions = np.array([where[index] for index in run.answers.index.tolist()], dtype=np.int64)
     differing = np.flatnonzero(data.labels[positions] != run.answers.label)
     if differing.size:
         k = int(differing[0])
         raise DatasetError(
             f"input {run.answers.index[k]} has label {run.answers.label[k]} in {run.path} and {data.labels[positions[k]]} in {data.name}; "
-            f"give the run's own --data"
+            f"give the run's own data"
         )
     recorded = run.config.get("fingerprints", {}).get("images")
     asked = data.every(int(run.config.get("skip") or 1), run.config.get("max"))
     if recorded and np.array_equal(np.sort(asked.indices), np.sort(run.answers.index)) and asked.digest() != recorded:
-        raise DatasetError(f"{data.name} has other images than {run.path} was made from; give the run's own --data")
+        raise DatasetError(f"{data.name} has other images than {run.path} was made from; give the run's own data")
     return positions
 
 

@@ -36,7 +36,7 @@ class RunFolder:
     def refuse(path: Path) -> None:
         """Refuse a path that holds something already, before any work is done."""
         if path.exists() and not _is_bare(path):
-            raise RunError(f"{path} exists already and is left as it is; choose another --out, or move it away first")
+            raise RunError(f"{path} exists already and is left as it is; choose another place, or move it away first")
 
     @staticmethod
     def check_room(path: Path, *, bytes_needed: int) -> None:
@@ -44,13 +44,13 @@ class RunFolder:
         parent = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise RunError(
-                f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out"
+                f"{path} cannot be created: {parent} is not a folder that can be written to; choose another place"
             )
         free = shutil.disk_usage(parent).free
         if free < bytes_needed:
             raise RunError(
                 f"the disk under {parent} has {free / 1e6:,.1f} MB free, and this run needs about "
-                f"{bytes_needed / 1e6:,.1f} MB; free some space or choose another --out"
+                f"{bytes_needed / 1e6:,.1f} MB; free some space or choose another place"
             )
 
     @staticmethod
@@ -97,10 +97,8 @@ class RunFolder:
         text = json.dumps(config, indent=2) + "\n"
         self.write(_CONFIG, lambda target: target.write_text(text, encoding="utf-8"), replace=True)
 
-    def write(
-        self, name: str, writer: Callable[[Path], object], *, replace: bool = False, option: str = "--out"
-    ) -> Path:
-        """Write a file beside its place, then move it there; a failure leaves what was there, and names ``option``."""
+    def write(self, name: str, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
+        """Write a file beside its place, then move it there; a failure leaves what was there."""
         target = self.path / name
         if target.exists() and not replace:
             raise RunError(f"{target} exists already and is left as it is")
@@ -114,7 +112,7 @@ class RunFolder:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise _explained(target, error, option) from error
+            raise _explained(target, error) from error
         return target
 
     @contextmanager
@@ -131,10 +129,10 @@ class RunFolder:
             lock.acquire()
         except Timeout as error:
             raise RunError(
-                f"another process is writing into {self.path} right now; wait until it ends, or choose another --out"
+                f"another process is writing into {self.path} right now; wait until it ends, or choose another place"
             ) from error
         except OSError as error:
-            raise _explained(self.path / _LOCK, error, "--out") from error
+            raise _explained(self.path / _LOCK, error) from error
         try:
             yield
         finally:
@@ -197,11 +195,11 @@ def _is_bare(path: Path) -> bool:
     )
 
 
-def _explained(path: Path, error: OSError, option: str) -> RunError:
+def _explained(path: Path, error: OSError) -> RunError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             f"no space left to write {path}; what was written before is complete. Free some space and run the same command "
             f"again: 'holdfast certify' goes on from there"
         )
     said = os.strerror(error.errno) if error.errno else error
-    return RunError(f"could not write {path}: {said}; choose another {option}")
+    return RunError(f"could not write {path}: {said}; choose another place")

@@ -39,11 +39,11 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
     left = f"{folder.path} exists already and is left as it is"
     if config.get("status") not in (RUNNING, INTERRUPTED):
         what = f"of another question: {different[0]}" if different else "of this very question"
-        raise RunError(f"{left}: it holds a complete run {what}; choose another --out")
+        raise RunError(f"{left}: it holds a complete run {what}; choose another place")
     if different:
         raise RunError(
             f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "
-            f"Repeat the command it was begun with to continue it, or choose another --out"
+            f"Repeat the command it was begun with to continue it, or choose another place"
         )
 
 

@@ -56,7 +56,7 @@ class Recipe:
                 f"precision of training must be one of {', '.join(TRAINING_PRECISIONS)}, got {self.precision!r}"
             )
         if self.consistency > 0 and self.copies < 2:
-            raise InvalidArgument("consistency compares noisy copies of one image: it needs --copies 2 or more, got 1")
+            raise InvalidArgument("consistency compares noisy copies of one image: it needs two copies or more, got 1")
 
 
 @dataclass(frozen=True)

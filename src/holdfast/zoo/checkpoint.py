@@ -36,7 +36,7 @@ def check_target(path: Path) -> None:
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise CheckpointError(
-            f"{path} cannot be created: {parent} is not a folder that can be written to; choose another --out"
+            f"{path} cannot be created: {parent} is not a folder that can be written to; choose another place"
         )
 
 
@@ -52,7 +52,7 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
-        raise CheckpointError(f"could not write {path} ({error}); free some space or choose another --out") from error
+        raise CheckpointError(f"could not write {path} ({error}); free some space or choose another place") from error
 
 
 def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Checkpoint:
