@@ -254,3 +254,15 @@ def test_a_copied_classifier_is_one() -> None:
 def test_an_index_is_a_whole_number(index: object) -> None:
     with pytest.raises(hf.InvalidArgument, match="index must be"):
         hf.SmoothedClassifier(small_net(), 0.3).certify(X, n=300, index=index)  # type: ignore[arg-type]
+
+
+class Every(Certainty):
+    """One number for each class, not for each row."""
+
+    def __call__(self, probabilities: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
+        return probabilities
+
+
+def test_a_measure_that_does_not_give_a_number_for_each_row_is_refused_in_words() -> None:
+    with pytest.raises(hf.ModelError, match="the measure certainty must return a tensor with one number for each row"):
+        hf.SmoothedClassifier(small_net(), 0.3, measures=(Every(),)).certify(X, n=300)

@@ -169,6 +169,11 @@ class _Scores(_Counters):
         votes.index_add_(0, slots, (probabilities.argmax(1) == targets).long())
         for number, (measure, grid, edges) in enumerate(zip(self._measures, self._grids, self._edges, strict=True)):
             values = measure(probabilities, targets)
+            if not isinstance(values, Tensor) or values.shape != targets.shape:
+                got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                raise ModelError(
+                    f"the measure {measure.name} must return a tensor with one number for each row, {tuple(targets.shape)}, got {got}"
+                )
             outside = (values - values.clamp(*grid.support)).abs().amax()
             self.worst[number] = torch.maximum(self.worst[number], outside)
             where = slots * grid.size + _bins(values, grid, edges)
