@@ -98,7 +98,7 @@ def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precisio
 
 def test_recipes_that_mean_nothing_are_refused() -> None:
     for wrong, message in (
-        ({"consistency": 1.0}, "needs --copies 2"),
+        ({"consistency": 1.0}, "needs two copies"),
         ({"optimizer": "magic"}, "adamw, sgd"),
         ({"precision": "int8"}, "float32, bfloat16"),
         ({"sharpness": -1.0}, "sharpness must be one finite number, at least 0"),
