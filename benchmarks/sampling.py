@@ -73,7 +73,7 @@ def measure(
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
     model = smoothed.model
-    size = LocalSampler(model, Workload(smoothed.noise, smoothed.measures, x, N0 + n)).batch
+    size = LocalSampler(model, Workload(smoothed.noise, first.provenance.step, smoothed.measures, x, N0 + n)).batch
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":

@@ -21,8 +21,9 @@ def small_net(classes: int = 4, seed: int = 0) -> nn.Module:
 
 
 def images(count: int, seed: int = 1) -> NDArray[np.float32]:
-    """Random images in [0, 1]."""
-    return np.random.default_rng(seed).random((count, 1, 6, 6)).astype(np.float32)
+    """Random images of bytes, in [0, 1]."""
+    levels = np.rint(255 * np.random.default_rng(seed).random((count, 1, 6, 6)))
+    return levels.astype(np.float32) / np.float32(255)
 
 
 class Recorder(nn.Module):

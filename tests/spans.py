@@ -8,8 +8,8 @@ from torch import Tensor
 from holdfast.certificates import Evidence, Selection
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.models import Model, TorchModel
-from holdfast.noise import Gaussian, Noise
-from holdfast.sampling.batches import Drawing
+from holdfast.noise import BYTE, Gaussian, Noise
+from holdfast.sampling.batches import Drawing, block_batches, counter_batches
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.span import Counting, NoiseSpan
@@ -29,7 +29,9 @@ def sampler(
 ) -> LocalSampler:
     like = torch.from_numpy(images(1)[0]) if x is None else x
     known = TorchModel(small_net()) if model is None else model
-    return LocalSampler(known, Workload(noise or Gaussian(0.3), DEFAULT_MEASURES, like, copies, batch), draw=draw)
+    step = 0.0 if draw in (block_batches, counter_batches) else BYTE
+    work = Workload(noise or Gaussian(0.3), step, DEFAULT_MEASURES, like, copies, batch)
+    return LocalSampler(known, work, draw=draw)
 
 
 def span(x: Tensor, start: int, stop: int, target: int = 0, *, index: int = 0, seed: int = 5) -> NoiseSpan:

@@ -44,7 +44,7 @@ def test_a_certificate_has_the_measure_under_the_noise_whatever_the_batch_and_th
     assert cert.claims == ("label", "score", "margin", "agreement")
     assert "the average agreement of two draws stays at least" in str(cert)
     assert NOISE.title in str(cert)
-    assert cert.provenance.noise == "test-total-variation/numpy-sfc64"
+    assert cert.provenance.noise == "test-total-variation/philox4x64-10"
     assert hf.Certificate.from_dict(json.loads(json.dumps(cert.to_dict()))) == cert
     torch.set_num_threads(1)
     for batch in (8, 64, 1_000):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
-from holdfast.inputs import as_input
+from holdfast.inputs import check_input, on_grid
 from holdfast.measures import DEFAULT_MEASURES, PredictionScore
 from networks import Recorder, images, small_net
 
@@ -237,6 +237,8 @@ def test_a_network_whose_answer_depends_on_the_rest_of_the_batch_is_refused() ->
 def test_an_input_that_float32_cannot_hold_is_refused() -> None:
     flat = nn.Sequential(nn.Linear(1, 2))
     with pytest.raises(hf.InvalidInput, match="rounded to float32"):
+        hf.SmoothedClassifier(flat, 1.0, step=0).certify(np.array([1.7e9 + 63]), n=200)
+    with pytest.raises(hf.InvalidInput, match=r"too many steps of 2\^-12.*centre and scale"):
         hf.SmoothedClassifier(flat, 1.0).certify(np.array([1.7e9 + 63]), n=200)
     hf.SmoothedClassifier(flat, 1.0).certify(np.array([0.1]), n=200)
 
@@ -313,7 +315,7 @@ ODD_INPUTS: dict[str, tuple[Any, str]] = {
 def test_arrays_that_hold_no_ordinary_numbers_are_refused(name: str) -> None:
     x, reason = ODD_INPUTS[name]
     with pytest.raises(hf.InvalidInput, match=reason):
-        as_input(x, "any", NOISE)
+        check_input(x, "any")
 
 
 def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -> None:
@@ -332,15 +334,16 @@ def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            taken = as_input(x, "auto", NOISE)
+            taken, shift = on_grid(check_input(x, "auto"), 2.0**-12, NOISE)
+        assert shift == 0
         assert taken.dtype == torch.float32
         assert taken.is_contiguous()
         assert np.array_equal(taken.numpy(), meant)
         taken.fill_(9.0)
         assert np.array_equal(np.asarray(x.detach().resolve_neg() if isinstance(x, torch.Tensor) else x), meant)
-    assert as_input(np.array(1.6), "images", NOISE, leeway=1.0) == 1.5
+    assert check_input(np.array(1.6), "images", leeway=1.0) == 1.5
     with pytest.raises(hf.InvalidInput, match="moves by"):
-        as_input(np.array([1e6 + 0.013]).astype(">f8"), "any", NOISE)
+        on_grid(np.array([1e6 + 0.013]).astype(">f8"), 0.0, NOISE)
 
 
 def test_collections_that_cannot_be_indexed_are_refused() -> None:

@@ -1,7 +1,6 @@
 """A toy noise, a toy model and a toy measure: what a contributor would write, and nothing else anywhere."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +44,8 @@ class TotalVariation(hf.Noise):
     def radius(self, p: float, q: float) -> float:
         return 2 * self.width * float(ndtri((1 + p - q) / 2)) if p > q else 0.0
 
-    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
-        return generator.standard_normal(tuple(shape), dtype=np.float32)
+    def probability(self, middle: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+        return hf.Gaussian(self.width).probability(middle, width)
 
 
 class NearestPrototype(hf.Model):

@@ -25,6 +25,7 @@ from holdfast.zoo.checkpoint import load_checkpoint
 from holdfast.zoo.datasets.npz import load_npz
 
 SIGMA, ATTACK_RADIUS, SPLITS = 0.25, 0.1, ("val", "test")
+STEP = 2.0**-14  # finer than bytes: attacked images are floating point
 HERE = Path(__file__).parent
 
 
@@ -55,7 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             out = asked.work / f"{kind}-{split}"
             if not (out / "exports").exists():
                 seed = 1 + number + (len(SPLITS) if kind == "attacked" else 0)
-                _do("certify", model=weights, data=data, split=split, sigma=SIGMA, n=asked.n, seed=seed, out=out)
+                _do(
+                    "certify",
+                    model=weights,
+                    data=data,
+                    split=split,
+                    sigma=SIGMA,
+                    step=STEP,
+                    n=asked.n,
+                    seed=seed,
+                    out=out,
+                )
             run = Run.open(out)
             of = (run.config["n"], run.fingerprint, run.config["fingerprints"]["images"])
             _reuse(out, of == (asked.n, network, load_npz(data, split).digest()))

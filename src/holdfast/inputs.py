@@ -1,7 +1,7 @@
-"""Checks of the inputs themselves, before any noisy copy is made."""
+"""Checks of the inputs themselves, before any noisy copy is made; and where they lie on the classifier's grid."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -9,13 +9,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import InvalidArgument, InvalidInput
-from holdfast.noise import Noise
-from holdfast.validation import check_count
+from holdfast.noise import MOST_NUMBERS, Noise, default_step, describe_step
+from holdfast.validation import check_count, check_number
 
 Input = Tensor | NDArray[np.floating]
 _FAR = 0.5
 _LARGEST_SHIFT = 1e-3
+_LARGEST_ROUNDING = 0.5
+_MOST_LEVELS = 2**30
+_NEAR = 2.0**-20
 _NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
+
+
+class GridInput(NamedTuple):
+    """An input where it is sampled, float32 on the CPU, and how far that is from the one given, in the norm of the noise."""
+
+    x: Tensor
+    shift: float
 
 
 class InputSource(Protocol):
@@ -26,9 +36,13 @@ class InputSource(Protocol):
 
 
 class CheckedInputs:
-    """Inputs of one shape, each checked when it is read; those of an array are all checked at once."""
+    """Inputs of one shape, each checked when it is read; those of an array are all checked at once.
 
-    def __init__(self, xs: InputSource, kind: str, noise: Noise) -> None:
+    Attributes:
+        step: of the grid that they are rounded to; where none is asked for, the first one decides.
+    """
+
+    def __init__(self, xs: InputSource, kind: str, noise: Noise, step: float | None = None) -> None:
         if not hasattr(xs, "__len__") or not hasattr(xs, "__getitem__") or isinstance(xs, Mapping):
             raise _not_indexable(xs)
         if isinstance(xs, Tensor | np.ndarray) and xs.ndim < 2:
@@ -38,8 +52,10 @@ class CheckedInputs:
         if len(xs) == 0:
             raise InvalidInput("there is nothing to certify: no inputs were given")
         self._xs, self._kind, self._noise = xs, kind, noise
-        self._shape: torch.Size | None = None
-        self._shape = self[0].shape
+        first = self._checked(0)
+        self._shape = first.shape
+        self.step = step_for(first, kind, noise) if step is None else step
+        self[0]
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self[position]
@@ -47,18 +63,22 @@ class CheckedInputs:
     def __len__(self) -> int:
         return len(self._xs)
 
-    def __getitem__(self, position: int) -> Tensor:
+    def __getitem__(self, position: int) -> GridInput:
+        given, what = self._checked(position), f"input {position}"
+        if given.shape != self._shape:
+            raise InvalidInput(f"{what} has shape {given.shape}, but input 0 has {self._shape}; they must agree")
+        return on_grid(given, self.step, self._noise, what=what)
+
+    def __iter__(self) -> Iterator[GridInput]:
+        return (self[position] for position in range(len(self)))
+
+    def _checked(self, position: int) -> NDArray[np.floating]:
         try:
             item = self._xs[position]
         except TypeError as error:
             raise _not_indexable(self._xs) from error
         x = item[0] if isinstance(item, tuple) else item
-        checked = as_input(x, self._kind, self._noise, what=f"input {position}")
-        if self._shape is not None and checked.shape != self._shape:
-            raise InvalidInput(
-                f"input {position} has shape {tuple(checked.shape)}, but input 0 has {tuple(self._shape)}; they must agree"
-            )
-        return checked
+        return check_input(x, self._kind, what=f"input {position}")
 
 
 def check_indices(indices: Sequence[int] | None, inputs: int) -> Sequence[int]:
@@ -91,8 +111,19 @@ def range_of(kind: str, shape: Sequence[int]) -> tuple[float, float] | None:
     return (-_FAR, 1 + _FAR) if image else None
 
 
-def as_input(x: Input, kind: str, noise: Noise, *, what: str = "the input", leeway: float | None = None) -> Tensor:
-    """One input as a float32 tensor on the CPU, checked; the certificate's ball is centred there.
+def check_step(step: float | None) -> float | None:
+    """A step that someone asked for; 0.0 stands for the float32 noise of Holdfast 0.1.0."""
+    return None if step is None else check_number("step", step, at_least=0)
+
+
+def step_for(x: NDArray[np.floating], kind: str, noise: Noise) -> float:
+    """1/255 for an image of bytes, else a power of two far below the noise's scale."""
+    near = range_of(kind, x.shape) is not None and np.abs(x - np.rint(x * 255.0) / 255).max() <= _NEAR
+    return default_step(noise, bytes_=bool(near))
+
+
+def check_input(x: Input, kind: str, *, what: str = "the input", leeway: float | None = None) -> NDArray[np.floating]:
+    """One input's own numbers, checked.
 
     With a ``leeway``, an image that is at most so far (l2) outside the range that images may have is moved to the nearest
     one inside, not refused. That brings it no further away from any image inside: the range is convex.
@@ -100,22 +131,16 @@ def as_input(x: Input, kind: str, noise: Noise, *, what: str = "the input", leew
     given = _array(x, what)
     if given.size == 0:
         raise InvalidInput(f"{what} is empty: it has shape {given.shape}")
+    if given.size > MOST_NUMBERS:
+        raise InvalidInput(f"{what} must have at most {MOST_NUMBERS:,} numbers, got {given.size:,}; make it smaller")
     if not (np.isfinite(given.min()) and np.isfinite(given.max())):
         bad = int(np.count_nonzero(~np.isfinite(given)))
         raise InvalidInput(f"{what} must be finite, got NaN or infinity in {bad} of {given.size} places")
     within = range_of(kind, given.shape)
     if within is not None and leeway is not None:
         inside = np.asarray(given.clip(*within))
-        given = inside if _distance(given, inside) <= leeway + _LARGEST_SHIFT * noise.scale else given
-    with np.errstate(over="ignore"):
-        rounded = given.astype(np.float32, order="C")
-    shift = _distance(given, rounded) if given.dtype == np.float64 else 0.0
-    if not shift <= _LARGEST_SHIFT * noise.scale:
-        raise InvalidInput(
-            f"{what} moves by {shift:.3g} when rounded to float32, which is not small beside {noise.title}; "
-            f"centre and scale its features first, so that the noise is not lost in their size"
-        )
-    low, high = float(rounded.min()), float(rounded.max())
+        given = inside if _distance(given, inside) <= leeway * (1 + _LARGEST_SHIFT) else given
+    low, high = float(given.min()), float(given.max())
     if within is not None and (low < within[0] or high > within[1]):
         raise InvalidInput(
             f"{what} looks like an image of shape {given.shape}, but its values go from {low:.3g} to {high:.3g} where [0, 1] is "
@@ -123,7 +148,35 @@ def as_input(x: Input, kind: str, noise: Noise, *, what: str = "the input", leew
             f"inputs, put the normalisation inside it: nn.Sequential(holdfast.Normalize(mean, std), net). "
             f'If these really are the units you mean, pass inputs="any"'
         )
-    return torch.from_numpy(rounded)
+    return given
+
+
+def on_grid(given: NDArray[np.floating], step: float, noise: Noise, *, what: str = "the input") -> GridInput:
+    """The nearest point of the grid, and how far away it is.
+
+    A level that float32 cannot hold exactly, such as 1/255, is meant by the float32 number nearest to it.
+    """
+    with np.errstate(over="ignore"):
+        nearest = given.astype(np.float32, order="C")
+    if step == 0:
+        rounded, most = nearest.astype(np.float64), _LARGEST_SHIFT
+    else:
+        levels = np.rint(given / np.float64(step))
+        if not np.abs(levels).max() <= _MOST_LEVELS:
+            raise InvalidInput(
+                f"{what} has numbers of the size {np.abs(given).max():.3g}, too many steps of {describe_step(step)}, which suit "
+                f"{noise.title}; centre and scale its features first, so that the noise is not lost in their size"
+            )
+        rounded, most = levels * step, _LARGEST_ROUNDING
+    named = rounded.astype(np.float32, order="C")
+    shift = _distance(given, np.where(named == given, given, rounded), noise.norm) * (1 + 1e-9)
+    if not shift <= most * noise.scale:
+        grid = "float32" if step == 0 else f"multiples of {describe_step(step)}"
+        raise InvalidInput(
+            f"{what} moves by {shift:.3g} when rounded to {grid}, which is not small beside {noise.title}; centre and scale "
+            f"its features first, or choose a finer grid, such as step={default_step(noise, bytes_=False)!r}"
+        )
+    return GridInput(torch.from_numpy(named), shift)
 
 
 def _array(x: object, what: str) -> NDArray[np.floating]:
@@ -144,6 +197,7 @@ def _array(x: object, what: str) -> NDArray[np.floating]:
     return (held if held.dtype in _NUMPY_HAS else held.float()).numpy()
 
 
-def _distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+def _distance(one: NDArray[np.floating], other: NDArray[np.floating], norm: str = "l2") -> float:
     with np.errstate(over="ignore"):
-        return float(np.sqrt(np.square(np.subtract(one, other, dtype=np.float64)).sum()))
+        apart = np.abs(np.subtract(one, other, dtype=np.float64))
+        return float(apart.sum() if norm == "l1" else np.sqrt(np.square(apart).sum()))

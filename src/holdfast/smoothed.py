@@ -1,18 +1,27 @@
 """The smoothed classifier: from a model and an input to a certificate, in one call."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificates import Certificate, ClassCertificate, Provenance, Settings
-from holdfast.inputs import CheckedInputs, Input, InputSource, as_input, check_indices, check_kind
+from holdfast.inputs import (
+    CheckedInputs,
+    GridInput,
+    Input,
+    InputSource,
+    check_indices,
+    check_input,
+    check_kind,
+    check_step,
+)
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
-from holdfast.noise import Noise, as_noise, check_seed, sigma_of
+from holdfast.noise import Noise, as_noise, check_seed, sampled_noise, sigma_of
 from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
 from holdfast.sampling.batch_size import check_batch
@@ -33,6 +42,8 @@ class SmoothedClassifier:
         noise: another noise, instead of ``sigma``, such as ``Uniform(0.5)`` for l1 perturbations.
         measures: what is measured beside the prediction score and the margin, such as ``Mass({3, 5})``.
         outputs: what the model returns, ``"logits"`` or ``"probabilities"``; it is checked.
+        step: the grid that the classifier rounds its input to; by default 1/255 for images of bytes, else a power of two
+            far below the noise's scale. 0 is the float32 noise of Holdfast 0.1.0, which a hostile network can see through.
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` looks at the shape.
         device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
         batch: rows of a forward pass; found automatically if not given, and halved if memory runs out.
@@ -50,6 +61,7 @@ class SmoothedClassifier:
         *,
         noise: Noise | None = None,
         measures: Sequence[Measure] = (),
+        step: float | None = None,
         outputs: str = "logits",
         inputs: str = "auto",
         device: str | torch.device | None = None,
@@ -59,6 +71,7 @@ class SmoothedClassifier:
         engine: Engine | None = None,
     ) -> None:
         self.noise = as_noise(noise, sigma)
+        self.step = check_step(step)
         self.measures = all_measures(measures)
         self.inputs = check_kind(inputs)
         self.compile = compile
@@ -138,17 +151,22 @@ class SmoothedClassifier:
         seed: int | None = None,
         batch: int | None = None,
         progress: bool | None = None,
+        step: float | None = None,
     ) -> Iterator[Certificate]:
-        """Certificates as they are finished; ``indices`` key their noise. Do not change the model until the last has come."""
+        """Certificates as they are finished; ``indices`` key their noise. Do not change the model until the last has come.
+
+        ``step`` is in place of the classifier's.
+        """
         asked = settings.resolved([measure.info for measure in self.measures], self.noise)
-        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
+        inputs = CheckedInputs(xs, self.inputs, self.noise, self.step if step is None else step)
+        known_seed = check_seed(seed)
         requests = (
-            CertifyRequest(inputs[k], known_seed, index, asked.n0, asked.n)
-            for k, index in enumerate(check_indices(indices, len(inputs)))
+            CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
+            for index, at in zip(check_indices(indices, len(inputs)), inputs, strict=True)
         )
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
-            for request in self._run(requests, batch, on_copies):
-                made = self.provenance(request.seed, request.index, request.seconds)
+            for request in self._run(requests, inputs.step, batch, on_copies):
+                made = self.provenance(inputs.step, **request.keyed)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
 
     def decide(
@@ -196,17 +214,33 @@ class SmoothedClassifier:
         ``alpha`` is each decision's own. ``on_decision`` is told an input's position and its decision as soon as it is made.
         """
         support = support_of(measure, self.measures)
-        test = SequentialTest(
-            at_least=at_least, radius=radius, noise=self.noise, support=support, alpha=alpha, n_max=n_max
+        test = partial(
+            SequentialTest,
+            at_least=at_least,
+            radius=radius,
+            support=support,
+            alpha=alpha,
+            n_max=n_max,
         )
-        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
+        test(noise=self.noise)  # refused before any input is read
+        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise, self.step)
+        keyed = zip(check_indices(indices, len(inputs)), inputs, strict=True)
         requests = (
-            DecideRequest(inputs[k], known_seed, index, n0, n_max, deepcopy(test), measure, position=k)
-            for k, index in enumerate(check_indices(indices, len(inputs)))
+            DecideRequest(
+                at.x,
+                known_seed,
+                index,
+                n0,
+                n_max,
+                test(noise=sampled_noise(self.noise, inputs.step, at.shift)),
+                measure,
+                position=k,
+            )
+            for k, (index, at) in enumerate(keyed)
         )
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
-            for request in self._run(requests, batch, in_order=False):
+            for request in self._run(requests, inputs.step, batch, in_order=False):
                 found[request.position] = request.answer
                 on_decision(request.position, request.answer)
                 on_decided(1)
@@ -233,8 +267,10 @@ class SmoothedClassifier:
         """
         check_threshold(at_least, support_of(measure, self.measures))
         search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
-        request = RadiusRequest(*self._keyed(x, seed, index), n0, n_max, search, measure)
-        return next(self._run([request], batch)).answer  # type: ignore[no-any-return]
+        at, step, known_seed, key = self._keyed(x, seed, index)
+        seen = sampled_noise(self.noise, step, at.shift)
+        request = RadiusRequest(at.x, known_seed, key, n0, n_max, search, measure, seen)
+        return next(self._run([request], step, batch)).answer  # type: ignore[no-any-return]
 
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
@@ -249,8 +285,8 @@ class SmoothedClassifier:
             and a seed that whoever chose the input does not know.
         """
         triage.check_network(self.fingerprint)
-        inside = as_input(x, self.inputs, self.noise, leeway=triage.radius)
-        stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False)
+        inside, step = check_input(x, self.inputs, leeway=triage.radius), triage.origin.step
+        stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False, step=step)
         return triage.decide(next(stream))
 
     def certify_classes(
@@ -273,23 +309,44 @@ class SmoothedClassifier:
             Everything on it, for all classes and both sides, holds with probability at least ``1 - alpha``.
         """
         chosen = ClassCertificate.check(claims, alpha, method, self.noise)
-        request = ClassesRequest(*self._keyed(x, seed, index), n0, n)
+        at, step, known_seed, key = self._keyed(x, seed, index)
+        request = ClassesRequest(at.x, known_seed, key, n0, n, shift=at.shift)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
-            predicted, counts = next(self._run([request], batch, on_copies)).answer
-        provenance = self.provenance(request.seed, request.index, request.seconds)
+            predicted, counts = next(self._run([request], step, batch, on_copies)).answer
+        provenance = self.provenance(step, **request.keyed)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
-    def provenance(self, seed: int, index: int, seconds: float) -> Provenance:
-        """The record of how a certificate's noisy copies were made."""
-        model, noise = self.model, noise_name(self.noise, self.model.device)
-        made = (noise, model.name, str(model.device), model.precision, installed_version())
-        return Provenance(seed, index, *made, seconds=seconds, compiled=model.compiled)
+    def provenance(
+        self, step: float, *, seed: int = 0, index: int = 0, seconds: float = 0.0, shift: float = 0.0
+    ) -> Provenance:
+        """The record of how noisy copies on a grid were made."""
+        model, noise = self.model, noise_name(self.noise, step, self.model.device)
+        return Provenance(
+            seed,
+            index,
+            noise,
+            model.name,
+            str(model.device),
+            model.precision,
+            installed_version(),
+            seconds=seconds,
+            compiled=model.compiled,
+            step=step,
+            shift=shift,
+        )
 
     def _run(
-        self, requests: Iterable[AnyRequest], batch: int | None, on_copies: OnDone = ignore, *, in_order: bool = True
+        self,
+        requests: Iterable[AnyRequest],
+        step: float,
+        batch: int | None,
+        on_copies: OnDone = ignore,
+        *,
+        in_order: bool = True,
     ) -> Iterator[AnyRequest]:
         size, rest = check_batch(batch) or self._batch, {"measures": self.measures, "in_order": in_order}
-        return self.engine.run(self.model, self.noise, requests, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
+        return self.engine.run(self.model, self.noise, requests, step=step, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
 
-    def _keyed(self, x: Input, seed: int | None, index: int) -> tuple[Tensor, int, int]:
-        return CheckedInputs([x], self.inputs, self.noise)[0], check_seed(seed), check_indices([index], 1)[0]
+    def _keyed(self, x: Input, seed: int | None, index: int) -> tuple[GridInput, float, int, int]:
+        inputs = CheckedInputs([x], self.inputs, self.noise, self.step)
+        return inputs[0], inputs.step, check_seed(seed), check_indices([index], 1)[0]

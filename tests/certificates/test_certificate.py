@@ -30,7 +30,8 @@ def test_each_claim_takes_an_equal_share_of_alpha(cert: hf.Certificate) -> None:
     assert alone.score.alpha == 0.001
     assert alone.score.lower(0.1) > cert.score.lower(0.1)
     direct = hf.bound(cert.evidence["score"], alpha=0.001 / 3, sides="both")
-    assert direct.lower(0.3) == cert.score.lower(0.3)
+    assert direct.lower(0.3) == pytest.approx(cert.score.lower(0.3), abs=1e-7)
+    assert direct.lower(0.3) >= cert.score.lower(0.3), "an error in drawing is allowed for"
 
 
 def test_a_claim_that_was_not_made_is_refused_by_name(cert: hf.Certificate) -> None:

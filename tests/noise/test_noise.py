@@ -9,6 +9,7 @@ from scipy import stats
 
 from holdfast.certificates import Selection
 from holdfast.noise import Gaussian, Stage
+from holdfast.noise.drawing.blocks import multiplier
 from holdfast.noise.drawing.counter import add_noise, key_words
 from holdfast.noise.drawing.philox import philox, standard_normals
 from holdfast.sampling.accumulate import Accumulator
@@ -124,8 +125,8 @@ def test_the_leading_class_is_the_first_of_equals() -> None:
 
 def test_a_colour_image_gets_each_of_its_numbers_once() -> None:
     x = torch.rand(3, 4, 5)
-    share = Share([(0, span(x, 0, 6, seed=1))], 1, Gaussian(SIGMA), 6, x[None][:0], torch.device("cpu"))
+    share = Share([(0, span(x, 0, 6, seed=1))], 1, Gaussian(SIGMA), 0.0, 6, x[None][:0], torch.device("cpu"))
     batch = next(counter_batches(share))
     key = torch.tensor([key_words(1, 0, Stage.ESTIMATION)]).expand(6, 3)
     numbers = standard_normals(key, torch.arange(6), 60).reshape(6, 4, 5, 3).permute(0, 3, 1, 2)
-    assert torch.allclose(batch.copies, x + Gaussian(SIGMA).multiplier * numbers, atol=1e-6)
+    assert torch.allclose(batch.copies, x + multiplier(Gaussian(SIGMA)) * numbers, atol=1e-6)

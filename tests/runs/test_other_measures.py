@@ -69,8 +69,8 @@ class Box(Noise):
     def radius(self, p: float, q: float) -> float:
         return max(0.0, self.side * (p - q))
 
-    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
-        return generator.random(tuple(shape), dtype=np.float32) * np.float32(2) - np.float32(1)
+    def probability(self, middle: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+        return Uniform(self.side / 2).probability(middle, width)
 
 
 MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}

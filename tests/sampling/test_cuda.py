@@ -9,9 +9,12 @@ import torch
 import holdfast as hf
 from holdfast.certificates import Evidence
 from holdfast.models import TorchModel
+from holdfast.noise import BYTE
 from holdfast.noise.drawing.counter import add_noise
 from holdfast.noise.drawing.philox import standard_normals
+from holdfast.sampling.batches import Share, step_batches
 from holdfast.sampling.requests import LooksRequest
+from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.sequential.looks import plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
 from holdfast.serve.requests import ServedRequest
@@ -91,11 +94,11 @@ def test_many_requests_at_once_get_what_each_would_get_alone() -> None:
         assert near(request.answer.evidence, alone.evidence, most=10)
 
 
-def test_uniform_noise_is_drawn_on_the_host_and_gives_the_cpus_copies() -> None:
+def test_uniform_noise_gives_the_cpus_copies() -> None:
     x, noise = images(1)[0], hf.Uniform(0.5)
     cpu = hf.SmoothedClassifier(small_net(), noise=noise).certify(x, n=20_000, seed=1)
     gpu = hf.SmoothedClassifier(small_net(), noise=noise, device="cuda").certify(x, n=20_000, seed=1)
-    assert gpu.provenance.noise == cpu.provenance.noise == "uniform/numpy-sfc64"
+    assert gpu.provenance.noise == cpu.provenance.noise == "uniform/philox4x64-10"
     assert near(gpu.evidence, cpu.evidence, most=10)
 
 
@@ -127,6 +130,26 @@ def test_the_gpu_draws_the_numbers_that_the_definition_says() -> None:
     expected = inputs[slots].cpu() + 0.25 * standard_normals(keys[slots].cpu(), copies.cpu(), 1_001)
     assert torch.allclose(out.cpu(), expected, atol=2e-3)
     assert float((out.cpu() - expected).abs().mean()) < 1e-6
+
+
+@pytest.mark.parametrize("noise", [hf.Gaussian(0.25), hf.Gaussian(1.0), hf.Uniform(0.5)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 7, 5), (3, 5, 5), (1_001,), (2, 3)], ids=str)
+@pytest.mark.parametrize("step", [BYTE, 2.0**-12])
+def test_a_gpu_draws_the_very_numbers_that_a_cpu_draws(noise: hf.Noise, shape: tuple[int, ...], step: float) -> None:
+    xs = [torch.from_numpy(np.rint(np.random.default_rng(k).random(shape) / step) * step).float() for k in range(3)]
+    spans = [
+        (0, NoiseSpan(xs[0], 2**127, 5, Counting.EVIDENCE, 100, 140)),
+        (1, NoiseSpan(xs[1], 3, 2**40, Counting.SELECTION, 2**33, 2**33 + 77)),
+        (2, NoiseSpan(xs[2], 3, 0, Counting.EVIDENCE, 0, 9)),
+    ]
+
+    def copies(device: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        share = Share(spans, 3, noise, step, 24, xs[0][None], torch.device(device))
+        return [(batch.copies.cpu().clone()[: batch.count], batch.slots.cpu().clone()) for batch in step_batches(share)]
+
+    for (ours, mine), (theirs, other) in zip(copies("cpu"), copies("cuda"), strict=True):
+        assert torch.equal(ours, theirs)
+        assert torch.equal(mine, other)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16", "float16"])

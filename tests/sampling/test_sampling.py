@@ -15,10 +15,10 @@ from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import SCORE_UNIT, Evidence, Selection
 from holdfast.measures import Margin, PredictionScore
 from holdfast.models import CallableModel, TorchModel
-from holdfast.noise import Gaussian, Stage
-from holdfast.noise.drawing.blocks import BlockKey, standard_block
+from holdfast.noise import BYTE, Gaussian, Stage, rounded_table
+from holdfast.noise.drawing.blocks import BlockKey, multiplier, standard_block
 from holdfast.sampling import CertifyRequest, Local
-from holdfast.sampling.batches import Drawing, Share, block_batches, counter_batches
+from holdfast.sampling.batches import Drawing, Share, block_batches, counter_batches, step_batches
 from holdfast.sampling.local import first_copies
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from networks import images, small_net
@@ -93,16 +93,29 @@ def test_spans_merge_to_the_whole_wherever_they_are_cut(counting: Counting) -> N
     assert plain(merged) == plain(whole)
 
 
-def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
+def plain_noise(draw: Drawing, stage: Stage, n: int) -> torch.Tensor:
+    """What is added to the first n copies, straight from the generators."""
+    if draw is block_batches:
+        blocks = [standard_block(NOISE, BlockKey(9, 3, stage, k), X.shape) for k in range(2)]
+        return SIGMA * torch.cat(blocks)[:n]
+    table, words = rounded_table(NOISE, BYTE), np.random.SeedSequence(9, spawn_key=(3, int(stage)))
+    key = words.generate_state(3, np.uint64)
+    counter = np.array([0, 0, *key[1:]], dtype=np.uint64)
+    stream = np.random.Philox(key=np.array([key[0], 0], dtype=np.uint64), counter=counter)
+    drawn = table.draw(stream.random_raw(n * X.numel())).reshape(n, *X.shape[1:], X.shape[0])
+    return torch.from_numpy(BYTE * np.moveaxis(drawn, -1, 1)).float()
+
+
+@pytest.mark.parametrize("draw", [step_batches, block_batches])
+def test_counts_are_those_of_a_plain_loop_over_the_same_noise(draw: Drawing) -> None:
     net, n = small_net(), 1_500
-    evidence, classes = sampler(TorchModel(net), batch=100).count(
+    evidence, classes = sampler(TorchModel(net), batch=100, draw=draw).count(
         [span(n, target=2), span(n, target=2, counting=Counting.CLASSES)]
     )
     assert isinstance(evidence, Evidence)
     assert isinstance(classes, ClassCounts)
-    blocks = [standard_block(NOISE, BlockKey(9, 3, Stage.ESTIMATION, k), X.shape) for k in range(2)]
     with torch.inference_mode():
-        probabilities = net(X + SIGMA * torch.cat(blocks)[:n]).softmax(1)
+        probabilities = net(X + plain_noise(draw, Stage.ESTIMATION, n)).softmax(1)
     own, others = probabilities[:, 2], probabilities[:, [0, 1, 3]].amax(1)
     assert evidence.votes == int((probabilities.argmax(1) == 2).sum())
     expected = hf.ScoreSamples(own.double().numpy(), sigma=SIGMA).histogram()
@@ -116,16 +129,16 @@ def test_counts_are_those_of_a_plain_loop_over_the_same_noise() -> None:
         assert np.abs(np.cumsum(classes.gaps[k].counts - gap.histogram(bins=4_096).counts)).max() <= 2
 
 
-def test_the_class_is_the_one_with_the_largest_average_score_over_the_selection_copies() -> None:
-    net = small_net()
-    (selection,) = sampler(TorchModel(net), batch=50).count([span(300, counting=Counting.SELECTION)])
+@pytest.mark.parametrize("draw", [step_batches, block_batches])
+def test_the_class_is_the_one_with_the_largest_average_score_over_the_selection_copies(draw: Drawing) -> None:
+    net, step = small_net(), 0.0 if draw is block_batches else None
+    (selection,) = sampler(TorchModel(net), batch=50, draw=draw).count([span(300, counting=Counting.SELECTION)])
     assert isinstance(selection, Selection)
-    block = standard_block(NOISE, BlockKey(9, 3, Stage.SELECTION, 0), X.shape)[:300]
     with torch.inference_mode():
-        averages = net(X + SIGMA * block).softmax(1).double().mean(0).numpy()
+        averages = net(X + plain_noise(draw, Stage.SELECTION, 300)).softmax(1).double().mean(0).numpy()
     assert selection.averages == pytest.approx(averages, abs=2 / SCORE_UNIT + 1e-6)
     assert selection.predicted == int(averages.argmax())
-    smoothed = hf.SmoothedClassifier(net, SIGMA)
+    smoothed = hf.SmoothedClassifier(net, SIGMA, step=step)
     assert smoothed.certify(X, n=100, n0=300, seed=9, index=3).predicted == selection.predicted
 
 
@@ -157,7 +170,7 @@ def test_selection_and_estimation_never_share_noise(draw: Drawing) -> None:
     zero = torch.zeros(3)
 
     def numbers(counting: Counting) -> Tensor:
-        share = Share([(0, NoiseSpan(zero, 1, 0, counting, 0, 1_000))], 1, NOISE, 128, zero[None], zero.device)
+        share = Share([(0, NoiseSpan(zero, 1, 0, counting, 0, 1_000))], 1, NOISE, 0.0, 128, zero[None], zero.device)
         return torch.cat([batch.copies[batch.slots == 0].clone() for batch in draw(share)])
 
     chosen, counted = numbers(Counting.SELECTION), numbers(Counting.EVIDENCE)
@@ -196,9 +209,9 @@ def test_noise_is_standard_normal_far_into_the_tails() -> None:
 
 @pytest.mark.parametrize("sigma", [0.7, 0.25, 0.1, 1 / 3, 1e-3])
 def test_noise_is_never_narrower_than_the_sigma_that_is_certified(sigma: float) -> None:
-    multiplier = Gaussian(sigma).multiplier
-    assert sigma <= multiplier <= sigma * (1 + 1.2e-7)
-    assert float(np.float32(multiplier)) == multiplier
+    wider = multiplier(Gaussian(sigma))
+    assert sigma <= wider <= sigma * (1 + 1.2e-7)
+    assert float(np.float32(wider)) == wider
 
 
 def test_seeds_are_secret_unless_given_and_recorded_either_way() -> None:

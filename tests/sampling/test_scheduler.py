@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.models import TorchModel
-from holdfast.noise import Gaussian
+from holdfast.noise import BYTE, Gaussian
 from holdfast.sampling import CertifyRequest, DecideRequest, Local, RadiusRequest
 from holdfast.sampling.requests import AnyRequest, ClassesRequest, LooksRequest, Sampled, Step
 from holdfast.sampling.scheduler import Done, Executor, Job, JobSizer, Scheduler
@@ -90,7 +90,7 @@ def decide(k: int) -> DecideRequest:
 
 def radius(k: int) -> RadiusRequest:
     search = RadiusSearch(at_least=0.3, within=0.02, alpha=0.001, n_max=2_000)
-    return RadiusRequest(INPUTS[k], 5, k, 40, 2_000, search, "score", position=k)
+    return RadiusRequest(INPUTS[k], 5, k, 40, 2_000, search, "score", NOISE, position=k)
 
 
 def classes(k: int) -> ClassesRequest:
@@ -144,7 +144,9 @@ def test_jobs_of_any_size_in_any_order_give_what_spans_counted_by_hand_give(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_local_engine_gives_what_spans_counted_by_hand_give(kind: Callable[[int], AnyRequest]) -> None:
-    found = [plain(request.answer) for request in Local().run(MODEL, NOISE, [kind(k) for k in range(3)], batch=64)]
+    found = [
+        plain(request.answer) for request in Local().run(MODEL, NOISE, [kind(k) for k in range(3)], step=BYTE, batch=64)
+    ]
     assert found == [plain(by_hand(kind(k))) for k in range(3)]
 
 

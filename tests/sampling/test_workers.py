@@ -7,6 +7,7 @@ from torch import Tensor
 import holdfast as hf
 from holdfast.errors import ModelError
 from holdfast.models import Model, TorchModel
+from holdfast.noise import BYTE
 from holdfast.sampling import CertifyRequest
 from holdfast.sampling.batch_size import default_batch
 from networks import images, small_net
@@ -35,7 +36,7 @@ def test_out_of_memory_halves_the_batch_and_counts_nothing_twice(from_call: int)
     done: list[int] = []
     request = CertifyRequest(torch.from_numpy(X), 4, 0, 100, 3_000)
     small = Small(40, from_call=from_call)
-    (found,) = hf.Local().run(small, hf.Gaussian(0.3), [request], batch=256, on_copies=done.append)
+    (found,) = hf.Local().run(small, hf.Gaussian(0.3), [request], step=BYTE, batch=256, on_copies=done.append)
     meant = hf.SmoothedClassifier(small_net(), 0.3, batch=32).certify(X, n=3_000, seed=4)
     assert found.answer.evidence == meant.evidence
     assert sum(done) == 3_100

@@ -6,6 +6,7 @@ from holdfast.bounds.cdf import CDF
 from holdfast.bounds.curve import Curve, Curves
 from holdfast.bounds.method import Method
 from holdfast.errors import InvalidArgument
+from holdfast.noise import plain_noise
 from holdfast.scores import Scores
 from holdfast.validation import SMALLEST_SHARE, check_alpha, check_sides
 
@@ -24,12 +25,12 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
         )
     if not isinstance(method, Method):
         raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
-    method.check_noise(scores.noise)
+    method.check_noise(plain_noise(scores.noise))
     alpha, asked = check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides)
     # The upper side is the lower side of the reflected score.
     below = method.side(scores, lambda each: each.survival_lower(), alpha, asked)
     above = None if asked == "lower" else method.side(scores, lambda each: each.survival_upper(), alpha, asked)
-    return Curve(scores.noise, alpha, method.name, method.guaranteed, scores.support, below, above)
+    return Curve(plain_noise(scores.noise), alpha, method.name, method.guaranteed, scores.support, below, above)
 
 
 def bound_many(

@@ -102,7 +102,10 @@ class Certificate:
         check_claimed(name, self.claims)
         if name not in self._known_curves:
             self._known_curves[name] = bound(
-                self.evidence[name], alpha=self.alpha_per_claim, method=self.method, sides=self.sides
+                self.evidence[name].under(self.provenance.seen(self.noise)),
+                alpha=self.alpha_per_claim,
+                method=self.method,
+                sides=self.sides,
             )
         return self._known_curves[name]
 
@@ -129,7 +132,8 @@ class Certificate:
     def label(self) -> LabelCertificate:
         """The vote's certificate."""
         check_claimed("label", self.claims)
-        return LabelCertificate(self.evidence.votes, self.n, alpha=self.alpha_per_claim, noise=self.noise)
+        seen = self.provenance.seen(self.noise)
+        return LabelCertificate(self.evidence.votes, self.n, alpha=self.alpha_per_claim, noise=seen)
 
     @property
     def label_radius(self) -> float:

@@ -83,17 +83,25 @@ class ClassCertificate:
         """How many classes there are."""
         return len(self.counts.scores)
 
+    @property
+    def _seen(self) -> Noise:
+        return self.provenance.seen(self.counts.noise)
+
     @cached_property
     def _scores(self) -> Curves:
         check_claimed("scores", self.claims)
         alpha = self.alpha / len(self.claims) / self.classes
-        return bound_many(self.counts.scores, alpha=alpha, method=self.method, sides="both")
+        return bound_many(
+            [each.under(self._seen) for each in self.counts.scores], alpha=alpha, method=self.method, sides="both"
+        )
 
     @cached_property
     def _gaps(self) -> Curves:
         check_claimed("gaps", self.claims)
         alpha = self.alpha / len(self.claims) / (self.classes - 1)
-        return bound_many([self.counts.gaps[k] for k in self._others], alpha=alpha, method=self.method)
+        return bound_many(
+            [self.counts.gaps[k].under(self._seen) for k in self._others], alpha=alpha, method=self.method
+        )
 
     @property
     def _others(self) -> Sequence[int]:

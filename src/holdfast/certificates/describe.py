@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from holdfast.measures import MeasureInfo
-from holdfast.noise import Noise
+from holdfast.noise import Noise, describe_step
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 
 if TYPE_CHECKING:
@@ -20,11 +20,18 @@ def describe(certificate: "Certificate", name: str | None = None) -> str:
     if certificate.abstained:
         sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
     made = f"n = {certificate.n:,} noisy copies, {certificate.noise.title}, {certificate.method.name}"
+    made += grid_words(certificate.provenance.step, certificate.provenance.shift)
     if certificate.share < 1:
         made += ", one of several planned looks, all of them covered"
     if not certificate.method.guaranteed:
         return f"{sentence} These are estimates, NOT a certificate ({made})."
     return f"{sentence} All of it holds with probability at least {format_confidence(certificate.alpha)} ({made})."
+
+
+def grid_words(step: float, shift: float) -> str:
+    """The grid that the classifier rounds its input to, and how far the input was from it."""
+    said = f", inputs in steps of {describe_step(step)}" if step else ""
+    return said + (f", radii reduced by {ceil_decimals(shift, 4)}, its distance to them" if shift else "")
 
 
 def abstention_reason(certificate: "Certificate") -> str:

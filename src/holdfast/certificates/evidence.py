@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.measures import SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
-from holdfast.noise import Noise
+from holdfast.noise import Noise, sampled_noise
 from holdfast.scores import ScoreHistogram
-from holdfast.validation import check_count
+from holdfast.validation import check_count, check_number
 
 SCORE_UNIT = 2**40
 """Scores are added up as whole multiples of 2^-40, so that sums do not depend on the order of the batches."""
@@ -28,7 +28,12 @@ MEASURES_0_1_0 = (replace(PredictionScore().info, winning=(1 + SUM_TOLERANCE_0_1
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the noisy copies came from; with the same seed, index and model they can be drawn again."""
+    """Where the noisy copies came from; with the same seed, index and model they can be drawn again.
+
+    Attributes:
+        step: of the grid that the classifier rounds its input to; 0.0 for the float32 noise of Holdfast 0.1.0.
+        shift: how far the input was from the grid, in the norm of the noise; every radius is reduced by it.
+    """
 
     seed: int
     index: int
@@ -39,10 +44,24 @@ class Provenance:
     version: str
     seconds: float = field(compare=False)
     compiled: bool = False
+    step: float = 0.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("step", self.step, at_least=0)
+        check_number("shift", self.shift, at_least=0)
+
+    def seen(self, noise: Noise) -> Noise:
+        """What the copies know of the noise around the input."""
+        return sampled_noise(noise, self.step, self.shift)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it."""
-        return {**vars(self), "seed": f"{self.seed:#x}"}
+        """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it.
+
+        A step or shift of zero is left out: readers of 0.1.0 knew neither.
+        """
+        plain = {name: value for name, value in vars(self).items() if value or name not in ("step", "shift")}
+        return {**plain, "seed": f"{self.seed:#x}"}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Provenance":

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
-from holdfast.noise import Noise, as_noise, sigma_of
+from holdfast.noise import Noise, as_noise, plain_noise, sigma_of
 from holdfast.scores.rounding import SLACK
 
 
@@ -37,7 +37,7 @@ class LabelCertificate:
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise, if it is Gaussian."""
-        return sigma_of(self.noise)
+        return sigma_of(plain_noise(self.noise))
 
     @property
     def probability(self) -> float:
@@ -47,9 +47,9 @@ class LabelCertificate:
     @property
     def certified(self) -> bool:
         """Whether the class is certified to win the vote at x itself."""
-        return self.probability > 0.5
+        return self.radius > 0
 
     @property
     def radius(self) -> float:
         """The largest radius at which ``p_A`` cannot fall to 1/2, rounded down: ``sigma Phi^-1(p_A)`` for Gaussian noise."""
-        return self.noise.radius(self.probability, 0.5) * (1 - SLACK) if self.certified else 0.0
+        return self.noise.radius(self.probability, 0.5) * (1 - SLACK)

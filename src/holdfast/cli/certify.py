@@ -36,6 +36,7 @@ def certify(
     thresholds: int | None = typer.Option(
         None, help="Use this many equal-count thresholds, as the paper does; default: every order statistic."
     ),
+    step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
     inputs_kind: str = typer.Option(
         "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
@@ -103,6 +104,7 @@ def certify(
         checkpoint.net,
         noise=added,
         measures=measures,
+        step=step,
         outputs=outputs,
         inputs=inputs_kind,
         device=device,

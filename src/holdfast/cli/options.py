@@ -32,6 +32,11 @@ NOISE: Any = typer.Option(
     None,
     help="Instead of --sigma: a kind of noise and its scale, such as uniform:0.5 (on [-0.5, 0.5]; certifies against l1).",
 )
+STEP: Any = typer.Option(
+    None,
+    help="Of the grid that the certified classifier rounds its input to; by default 1/255 for images of bytes, else a power of "
+    "two far below the noise. 0: the float32 noise of Holdfast 0.1.0, for a replay.",
+)
 N0: Any = typer.Option(100, help="Other noisy copies per input, to choose the class.")
 ALPHA: Any = typer.Option(0.001, help="Total failure probability of one certificate.")
 OUTPUTS: Any = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'.")

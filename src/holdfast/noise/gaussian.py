@@ -1,5 +1,6 @@
 """Gaussian noise: the papers' own."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,10 @@ from scipy.special import ndtr, ndtri
 from holdfast.errors import InvalidArgument
 from holdfast.noise.noise import Noise
 from holdfast.validation import check_sigma
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_NARROW = 2.0
+"""In units of sigma: the rule is exact to the last digit up to there."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,14 @@ class Gaussian(Noise):
     def radius(self, p: float, q: float) -> float:
         """``sigma (Phi^-1(p) - Phi^-1(q))``."""
         return max(0.0, self.sigma * float(ndtri(p) - ndtri(q)))
+
+    def probability(self, middle: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+        """Gauss and Legendre's rule over a narrow interval: a sum of positive terms keeps the digits that a difference loses."""
+        z, half = np.abs(middle) / self.sigma, width / (2 * self.sigma)
+        if half > _NARROW:
+            return np.asarray(ndtr(half - z) - ndtr(-half - z), dtype=np.float64)
+        density = np.exp(-np.square(z[..., None] + half * _NODES) / 2) / math.sqrt(2 * math.pi)
+        return np.asarray(half * (density @ _WEIGHTS), dtype=np.float64)
 
     def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
         """NumPy's ziggurat."""

@@ -1,4 +1,4 @@
-"""What a noise is: how little probability an event can keep when the input moves, and how the noise is drawn."""
+"""What a noise is: its distribution, and how little probability an event can keep when the input moves."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +15,14 @@ from holdfast.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Noise(ABC):
-    """Additive noise that is the same at every input: ``scale`` times standard numbers, one for each coordinate.
+    """Additive noise that is the same at every input: independent numbers of one distribution, one for each coordinate.
 
     A subclass is a frozen dataclass whose fields are its parameters, and defines ``kind``, ``norm`` and what is abstract
     here. It needs no torch and is registered nowhere: a stored run finds it by its ``kind`` once its class is defined.
 
     Requires:
         ``g_R(p) = least_probability(p, R)`` is, for every finite R >= 0, increasing and **convex** in p, decreasing in R, with
-        ``g_0(p) = p`` and ``g_R(0) >= 0``; and it does not decrease when ``scale`` grows. Every bound rests on that.
+        ``g_0(p) = p`` and ``g_R(0) >= 0``. Every bound rests on that.
 
     Attributes:
         kind: its name, in stored runs and on the command line.
@@ -35,7 +35,7 @@ class Noise(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """What standard numbers are multiplied with; also the unit of length in figures and searches."""
+        """How wide it is: the unit of length in figures and searches."""
 
     @property
     @abstractmethod
@@ -55,21 +55,19 @@ class Noise(ABC):
         """The largest radius within which an event of probability p keeps at least q; 0.0 if ``p <= q``."""
 
     @abstractmethod
-    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
-        """Independent numbers of the noise with ``scale`` one, in the order of the generator's stream."""
+    def probability(self, middle: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+        """The probability that one coordinate's noise lies within ``width / 2`` of each ``middle``.
+
+        Accurate to the last digits even where it is tiny: what is drawn follows it (:mod:`holdfast.noise.rounded`).
+        """
+
+    def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:  # noqa: ARG002
+        """Float32 numbers of the noise with ``scale`` one: what Holdfast 0.1.0 drew, for its own two noises only."""
+        raise InvalidArgument(f"{self.kind} noise is drawn on a grid only; leave step= out, or choose a positive one")
 
     def decay(self, p: NDArray[np.float64]) -> Callable[[float], NDArray[np.float64]]:
         """:meth:`least_probability` of fixed events as a function of the radius alone; override it if that is faster."""
         return partial(self.least_probability, p)
-
-    @property
-    def multiplier(self) -> float:
-        """The scale as float32, rounded up: noise a hair wider than certified for makes every bound hold with room to spare.
-
-        What is drawn follows its law to about seven digits: a bound would notice in its sixth.
-        """
-        near = np.float32(self.scale)
-        return float(near if float(near) >= self.scale else np.nextafter(near, np.float32(np.inf)))
 
     def to_dict(self) -> dict[str, Any]:
         """Its kind and parameters, for JSON."""
@@ -115,10 +113,10 @@ def _kind_named(name: str) -> type[Noise]:
 
 
 def _kinds() -> dict[str, type[Noise]]:
-    """Every noise that is defined, by its kind; of two with one kind, the later."""
+    """Every noise that is defined and has a name, by its kind; of two with one kind, the later."""
     found, waiting = {}, list(Noise.__subclasses__())
     for each in waiting:
         waiting += each.__subclasses__()
-        if not isabstract(each):
+        if not isabstract(each) and each.kind:
             found[each.kind] = each
     return found

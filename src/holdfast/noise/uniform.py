@@ -52,6 +52,11 @@ class Uniform(Noise):
         """``2h (p - q)``."""
         return max(0.0, 2 * self.half_width * (p - q))
 
+    def probability(self, middle: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+        """The share of the interval that lies in the box."""
+        inside = np.minimum(width, self.half_width + width / 2 - np.abs(middle))
+        return np.asarray(np.clip(inside, 0.0, 2 * self.half_width) / (2 * self.half_width), dtype=np.float64)
+
     def standard(self, generator: np.random.Generator, shape: Sequence[int]) -> NDArray[np.float32]:
         """On [-1, 1), in steps of 2^-23."""
         return generator.random(tuple(shape), dtype=np.float32) * np.float32(2) - np.float32(1)

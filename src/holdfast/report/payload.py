@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificates.describe import UNKNOWN_NORM, format_confidence, in_norm
+from holdfast.certificates.describe import UNKNOWN_NORM, format_confidence, grid_words, in_norm
 from holdfast.certificates.proportions import LEVEL, share_intervals
+from holdfast.noise import describe_step
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
 from holdfast.report.thumbnails import Sheets
@@ -137,6 +138,7 @@ def _run(
         "inputs": len(run),
         "noise": None if run.noise is None else run.noise.title,
         "inNorm": in_norm(run.noise),
+        "grid": _grid(run),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
         "method": config.get("method"),
@@ -153,6 +155,14 @@ def _run(
         "labelRadius": _label(run, radii, columns) if "label" in run.measures else None,
         "pictures": None if pictures is None else asdict(pictures),
     }
+
+
+def _grid(run: Run) -> list[str]:
+    """Words on the grid, for each input, or once if they are the same for all."""
+    step = float(run.config.get("provenance", {}).get("step", 0.0))
+    shifts = run.shifts if isinstance(run, CertifiedRun) else np.zeros(1)
+    words = [grid_words(step, float(shift)) for shift in shifts]
+    return words if len(set(words)) > 1 else words[:1]
 
 
 def _label(run: Run, radii: Sequence[float], columns: Columns) -> dict[str, Any]:
@@ -231,6 +241,7 @@ def facts(run: Run) -> list[list[str]]:
         ("claims", ", ".join(config.get("claims", run.measures))),
         ("sides", config.get("sides")),
         ("bound", config.get("method")),
+        ("grid", f"steps of {describe_step(step)}" if (step := config.get("provenance", {}).get("step")) else None),
         ("noise generator", config.get("provenance", {}).get("noise")),
         *((key, config.get("provenance", {}).get(key)) for key in ("precision", "device")),
         ("holdfast", config.get("provenance", {}).get("version")),

@@ -13,12 +13,12 @@ from holdfast.bounds.named import method_named
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import RunError
-from holdfast.noise import Noise
+from holdfast.noise import Noise, sampled_noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import recorded_noise
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.store import Entry, read_columns, read_entries, read_scores
+from holdfast.runs.store import Entry, read_columns, read_entries, read_scores, read_shifts
 from holdfast.runs.tsv import PAPER_RADII, log_table
 from holdfast.scores import OccupiedCounters
 
@@ -90,10 +90,19 @@ class CertifiedRun(Run):
     def label_radius(self) -> NDArray[np.float64]:
         """Cohen et al.'s radius; -1 where the label is not certified."""
         stored = self.columns(["n", "votes"])
-        pairs, where = np.unique(np.stack((stored["votes"], stored["n"])), axis=1, return_inverse=True)
-        labels = [LabelCertificate(int(votes), int(n), alpha=self._alpha, noise=self.noise) for votes, n in pairs.T]
+        seen = np.stack((stored["votes"], stored["n"], self.shifts))
+        different, where = np.unique(seen, axis=1, return_inverse=True)
+        labels = [
+            LabelCertificate(int(votes), int(n), alpha=self._alpha, noise=self._seen(shift))
+            for votes, n, shift in different.T
+        ]
         radii = np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
         return radii[where.ravel()]
+
+    @cached_property
+    def shifts(self) -> NDArray[np.float64]:
+        """How far each input was from the point that was sampled; every radius is reduced by it."""
+        return read_shifts(self.folder)
 
     def columns(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Plain columns as they are stored, in the order of the index; see docs/runs.md."""
@@ -115,8 +124,11 @@ class CertifiedRun(Run):
 
     def _curves(self, measure: str, method: str) -> Iterator[Curve]:
         chosen, sides = method_named(method), self.config["sides"]
-        for scores in self.scores(measure):
-            yield bound(scores, alpha=self._alpha, method=chosen, sides=sides)
+        for scores, shift in zip(self.scores(measure), self.shifts, strict=True):
+            yield bound(scores.under(self._seen(shift)), alpha=self._alpha, method=chosen, sides=sides)
+
+    def _seen(self, shift: float) -> Noise:
+        return sampled_noise(self.noise, float(self.config["provenance"].get("step", 0.0)), float(shift))
 
     def _export(self, measure: str) -> pa.Table:
         given, seconds = self.answers, self.columns(["seconds"])["seconds"]

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
+from holdfast.inputs import CheckedInputs
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
 from holdfast.runs.certified import CertifiedRun
@@ -24,6 +25,9 @@ from holdfast.runs.tsv import export_name, write_log
 from holdfast.runs.writer import RunWriter
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
+
+_OF_EACH = ("index", "seconds", "compiled", "shift")
+"""Of a certificate's provenance: what differs from input to input."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +80,15 @@ def execute(
     """
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
-    config = _config(plan, settings, smoothed, check_seed(plan.seed))
+    step = _step(plan, smoothed)
+    config = _config(plan, settings, smoothed, check_seed(plan.seed), step)
     with RunWriter(plan.out, config, seed=plan.seed) as writer:
         if RunFolder.holds_run(plan.out):
             say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
         rest = np.flatnonzero(~np.isin(data.indices, writer.finished))
         RunFolder.check_room(plan.out, bytes_needed=bytes_per_entry(settings.n, len(smoothed.measures)) * len(rest))
         stream = smoothed.stream(
-            Images(data, rest), data.indices[rest].tolist(), settings, seed=writer.seed, progress=progress
+            Images(data, rest), data.indices[rest].tolist(), settings, seed=writer.seed, progress=progress, step=step
         )
         for position, certificate in zip(rest, stream if len(rest) else (), strict=True):
             writer.add(as_table([Entry(int(data.indices[position]), int(data.labels[position]), certificate)]))
@@ -94,8 +99,18 @@ def execute(
     return CertifiedRun(RunFolder.open(plan.out))
 
 
-def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:
-    provenance = smoothed.provenance(seed, 0, 0.0).to_dict()
+def _step(plan: Plan, smoothed: SmoothedClassifier) -> float:
+    """Of the whole run: the one asked for, that of the run that is continued, or what suits the first input."""
+    if smoothed.step is not None:
+        return smoothed.step
+    if RunFolder.holds_run(plan.out):
+        made = RunFolder(plan.out).config().get("provenance")
+        return float(made.get("step", 0.0)) if isinstance(made, dict) else 0.0
+    return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise).step
+
+
+def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int, step: float) -> dict[str, Any]:
+    provenance = smoothed.provenance(step, seed=seed).to_dict()
     return {
         "kind": "certified",
         "status": RUNNING,
@@ -111,7 +126,7 @@ def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: 
         "sides": settings.sides,
         "method": settings.method.name,
         "compile": smoothed.compile,
-        "provenance": {key: value for key, value in provenance.items() if key not in ("index", "seconds", "compiled")},
+        "provenance": {key: value for key, value in provenance.items() if key not in _OF_EACH},
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,

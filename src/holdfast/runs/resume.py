@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import RunError
+from holdfast.noise import describe_step
 from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -60,6 +61,9 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
         there, here = _at(config, where), _at(asked, where)
         if there != here:
             found.append(f"{name} is {_shown(there)} there and {_shown(here)} here")
+    steps = [_at(each, ("provenance", "step")) or 0.0 for each in (config, asked)]
+    if steps[0] != steps[1]:
+        found.append(f"the grid has steps of {_step_shown(steps[0])} there and {_step_shown(steps[1])} here")
     found += _other_noise_or_measures(config, asked)
     if asked["fingerprints"]["weights"] is None:
         found.append("this network cannot be compared with the one there: it holds hooks or objects without a name")
@@ -96,6 +100,10 @@ def _at(config: Mapping[str, Any], where: Sequence[str]) -> Any:
     for section in sections:
         config = config.get(section, {})
     return config.get(name)
+
+
+def _step_shown(step: float) -> str:
+    return describe_step(step) if step else "0 (float32 noise)"
 
 
 def _shown(value: object) -> str:

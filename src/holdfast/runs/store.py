@@ -54,6 +54,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
             *((column(name), kind) for name in names for column, kind in lists.items()),
             ("seconds", pa.float64()),
             ("compiled", pa.bool_()),
+            ("shift", pa.float64()),
         ]
     )
 
@@ -102,6 +103,7 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         "bins": [each.pop() for each in bins],
         "seconds": [certificate.provenance.seconds for certificate in certificates],
         "compiled": [certificate.provenance.compiled for certificate in certificates],
+        "shift": [certificate.provenance.shift for certificate in certificates],
     }
     for name in (info.name for info in measures):
         columns[_lower_at_0(name)] = [
@@ -168,6 +170,7 @@ def read_entries(
             "index": row["index"],
             "seconds": row["seconds"],
             "compiled": bool(row["compiled"]),  # nothing is said in runs from before there was a choice
+            "shift": row["shift"] or 0.0,
         }
         certificate = Certificate(
             predicted=row["predicted"],
@@ -187,6 +190,14 @@ def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterat
     counters, counts = _counters(measure.name), _counts(measure.name)
     for row in _rows(folder, schema_of([measure]), ["index", "bins", counters, counts]):
         yield OccupiedCounters(row[counters], row[counts], Grid(measure.support, row["bins"]), noise=noise)
+
+
+def read_shifts(folder: RunFolder) -> NDArray[np.float64]:
+    """How far each input was from the point that was sampled, in the order of their index; nowhere in runs of 0.1.0."""
+    schema = pa.schema([("index", pa.int64()), ("shift", pa.float64())])
+    parts = [_read(path, schema.names, schema) for path in _parts(folder)]
+    shifts = pa.concat_tables(parts or [schema.empty_table()]).sort_by("index").column("shift")
+    return np.asarray(shifts.fill_null(0.0).to_numpy(), dtype=np.float64)
 
 
 def _parts(folder: RunFolder) -> list[Path]:

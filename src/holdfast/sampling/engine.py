@@ -22,12 +22,14 @@ class Workload:
     """What all requests of a run have in common.
 
     Attributes:
+        step: of the grid that inputs and noise are on; 0.0 for the float32 noise of Holdfast 0.1.0.
         x: an input like theirs.
         copies: how many one of them takes at most.
         batch: rows of a forward pass; None for what suits the model and its device.
     """
 
     noise: Noise
+    step: float
     measures: Sequence[Measure]
     x: Tensor
     copies: int
@@ -43,6 +45,7 @@ class Engine(ABC):
         noise: Noise,
         requests: Iterable[AnyRequest],
         *,
+        step: float = 0.0,
         measures: Sequence[Measure] = DEFAULT_MEASURES,
         batch: int | None = None,
         on_copies: OnDone = ignore,
@@ -55,6 +58,7 @@ class Engine(ABC):
             batch size, or what other requests there are.
 
         Parameters:
+            step: of the grid that all inputs and the noise are on; 0.0 for the float32 noise of Holdfast 0.1.0.
             measures: what is counted of every copy.
             batch: rows of a forward pass; by default what suits the model and its device.
             on_copies: told how many more copies are done.
@@ -63,7 +67,7 @@ class Engine(ABC):
         waiting = iter(requests)
         first = next(waiting, None)
         if first is not None:
-            work = Workload(noise, tuple(measures), first.x, first.n0 + first.n, batch)
+            work = Workload(noise, step, tuple(measures), first.x, first.n0 + first.n, batch)
             executor, sizer = self.start(model, work)
             scheduler = Scheduler(executor, sizer, in_order=in_order, on_done=lambda done: on_copies(done.job.copies))
             yield from scheduler.run(itertools.chain((first,), waiting))

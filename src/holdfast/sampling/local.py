@@ -61,7 +61,7 @@ class LocalSampler(Executor):
     ) -> None:
         self.model, self._work = model, work
         self.failed = False
-        self._draw = draw or batches_for(work.noise, model.device)
+        self._draw = draw or batches_for(work.noise, work.step, model.device)
         self._job: Job | None = None
         self._answers: Tensor | None = None
         """What was first said of the probe; no worker may say otherwise later."""
@@ -80,7 +80,7 @@ class LocalSampler(Executor):
             self._weights = model.weights_version
 
     def _reference(self) -> Tensor:
-        return reference_of(self.model, self._work.noise, self._work.x)
+        return reference_of(self.model, self._work)
 
     def _check(self, size: int, reference: Tensor) -> None:
         """Workers for batches of this size, or of the largest that fits."""
@@ -145,7 +145,7 @@ class LocalSampler(Executor):
             torch.set_num_threads(threads)
             model, answers = models[number], list[Tensor]()
             accumulator = Accumulator(spans, work.measures, model.device)
-            share = Share(shares[number], len(spans), work.noise, workers.batch, workers.probe, model.device)
+            share = Share(shares[number], len(spans), work.noise, work.step, workers.batch, workers.probe, model.device)
             with torch.no_grad(), side_stream(model.device) as counting:
                 for batch in self._draw(share):
                     probabilities = model.probabilities(batch.copies)

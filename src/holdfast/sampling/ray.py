@@ -70,7 +70,7 @@ class RayCluster(Engine):
     def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
         """Small requests travel together; large ones are cut into spans. The actors are kept for the next call."""
         self._ray = import_ray()
-        reference = reference_of(model, work.noise, work.x)
+        reference = reference_of(model, work)
         model.choose_compile(work.copies)
         size = work.batch or default_batch(model.device, work.x.shape, model.flops)
         try:
@@ -212,7 +212,7 @@ class SamplingActor:
                 ) from error
         model = self._model
         assert model is not None
-        found = reference_of(model, work.noise, work.x)
+        found = reference_of(model, work)
         fault = difference(found, reference, SAME_ROUNDED if model.rounded else OTHER_KERNELS)
         if fault:
             raise ClusterError(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Selection
+from holdfast.noise import Noise
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
 from holdfast.sequential.looks import Look
@@ -37,6 +38,7 @@ class Request(ABC, Generic[T]):
 
     Attributes:
         n0, n: copies to choose a class by, and to count for it at most.
+        shift: how far the input was from the point ``x`` that is sampled.
         position: the input's place among those that were given.
         seconds: how long its copies took.
         over: nothing more is to be sampled for it: it is finished, or whoever asked has left.
@@ -47,6 +49,7 @@ class Request(ABC, Generic[T]):
     index: int
     n0: int
     n: int
+    shift: float = field(default=0.0, kw_only=True)
     position: int = field(default=0, kw_only=True)
     seconds: float = field(default=0.0, init=False)
     over: bool = field(default=False, init=False)
@@ -70,6 +73,11 @@ class Request(ABC, Generic[T]):
     def fail(self, error: Exception) -> None:
         """Its copies could not be sampled."""
         raise error
+
+    @property
+    def keyed(self) -> dict[str, Any]:
+        """What a certificate records of it."""
+        return {name: getattr(self, name) for name in ("seed", "index", "seconds", "shift")}
 
     @property
     def answer(self) -> T:
@@ -150,15 +158,16 @@ class RadiusRequest(Request[AdaptiveRadius]):
 
     search: RadiusSearch
     measure: str
+    seen: Noise
 
     def steps(self) -> Step[AdaptiveRadius]:
         """Each look contains the earlier ones."""
         selection = yield from self._choose()
-        seen = yield from self._more(0, self.search.next_batch, selection.predicted)
-        self.search.update(seen[self.measure])
+        counted = yield from self._more(0, self.search.next_batch, selection.predicted)
+        self.search.update(counted[self.measure].under(self.seen))
         while self.search.next_batch:
-            seen += yield from self._more(seen.n, self.search.next_batch, selection.predicted)
-            self.search.update(seen[self.measure])
+            counted += yield from self._more(counted.n, self.search.next_batch, selection.predicted)
+            self.search.update(counted[self.measure].under(self.seen))
         assert self.search.result is not None
         return replace(self.search.result, predicted=selection.predicted, seed=self.seed)
 

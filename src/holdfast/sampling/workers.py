@@ -4,22 +4,23 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, SAME, SAME_ROUNDED, Tolerance, difference
-from holdfast.noise import Noise
 from holdfast.sampling.batch_size import SMALLEST_BATCH
-from holdfast.sampling.batches import Drawing, counter_batches
+from holdfast.sampling.batches import Drawing, batches_for, copies_of, keeps_channels_last
 from holdfast.sampling.engine import Workload
+from holdfast.sampling.span import Counting, NoiseSpan
 
 MOST_WORKERS = 16
 _PROBE = SMALLEST_BATCH
 _STRANGERS = 64
 _SHARE = 256
+_OTHER = 2**64
+"""An index that no input has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +45,9 @@ class Workers:
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MOST_WORKERS, "holdfast-worker"))
 
 
-def reference_of(model: Model, noise: Noise, x: Tensor) -> Tensor:
+def reference_of(model: Model, work: Workload) -> Tensor:
     """What the model itself says of the probe's rows; refused here if it is no classifier."""
-    rows = noisy_rows(noise, x, _PROBE, seed=0)
+    rows = noisy_rows(work, work.x, _PROBE, seed=0)
     try:
         with model.session():
             return model.validate(rows.to(model.device)).cpu()
@@ -60,10 +61,10 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
     One forward pass, on the probe's rows among others, in a batch of the size in use; and, where that rounds or was compiled,
     one more among still others.
     """
-    noise, x, shown = work.noise, work.x, min(_PROBE, size // 4)
-    rows = noisy_rows(noise, x, _PROBE, seed=0)[:shown]
-    near, unlike = (noisy_rows(noise, each, _STRANGERS // 2, seed=1) for each in (x, torch.zeros_like(x)))
-    strangers, one_other = torch.cat((near, unlike)), noisy_rows(noise, x, 1, seed=2)
+    x, shown = work.x, min(_PROBE, size // 4)
+    rows = noisy_rows(work, x, _PROBE, seed=0)[:shown]
+    near, unlike = (noisy_rows(work, each, _STRANGERS // 2, seed=1) for each in (x, torch.zeros_like(x)))
+    strangers, one_other = torch.cat((near, unlike)), noisy_rows(work, x, 1, seed=2)
     weights, same = model.weights_version, SAME_ROUNDED if model.rounded else SAME
     while True:
         first, *others = models = _replicas(model)
@@ -103,7 +104,7 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
 
 def asked_of(model: Model, work: Workload) -> tuple[object, ...]:
     """What workers are looked for by."""
-    return model, work.noise, work.x.shape, work.batch
+    return model, work.noise, work.step, work.x.shape, work.batch
 
 
 def state_of(model: Model) -> tuple[object, ...]:
@@ -127,10 +128,10 @@ def _replicas(model: Model) -> list[Model]:
     return found or [model]
 
 
-def noisy_rows(noise: Noise, x: Tensor, rows: int, *, seed: int) -> Tensor:
+def noisy_rows(work: Workload, x: Tensor, rows: int, *, seed: int) -> Tensor:
     """Noisy copies like those to come, but others."""
-    drawn = noise.standard(np.random.default_rng(seed), (rows, *x.shape))
-    return x + noise.scale * torch.from_numpy(drawn)
+    span = NoiseSpan(x, seed, _OTHER, Counting.SELECTION, 0, rows)
+    return copies_of(span, work.noise, work.step, batches_for(work.noise, work.step, x.device))
 
 
 def _ask(model: Model, replica: Model, rows: Tensor, strangers: Tensor, size: int, draw: Drawing) -> Tensor:
@@ -140,7 +141,7 @@ def _ask(model: Model, replica: Model, rows: Tensor, strangers: Tensor, size: in
     places = size - 1 - torch.arange(len(rows)) * (size // len(rows))
     batch[places] = rows
     batch = batch.to(replica.device)
-    if draw is counter_batches and batch.ndim == 4:
+    if batch.ndim == 4 and keeps_channels_last(draw, replica.device):
         batch = batch.to(memory_format=torch.channels_last)
     with model.session():
         return replica.probabilities(batch).cpu()[places]

@@ -40,6 +40,10 @@ class OccupiedCounters(Scores):
         """How many samples there are."""
         return int(self.counts.sum())
 
+    def under(self, noise: Noise) -> "OccupiedCounters":
+        """The same counts, as samples under another noise."""
+        return OccupiedCounters(self.occupied, self.counts, self.grid, noise=noise)
+
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
         at_least = np.cumsum(self.counts[::-1])[::-1]
@@ -103,6 +107,10 @@ class ScoreHistogram(Scores):
         """The same counts without the zeros."""
         k = self.occupied
         return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise)
+
+    def under(self, noise: Noise) -> "OccupiedCounters":
+        """The same counts, as samples under another noise."""
+        return self.compact().under(noise)
 
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""

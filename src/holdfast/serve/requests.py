@@ -25,7 +25,7 @@ class ServedRequest(Request[Any], Generic[R]):
     """
 
     def __init__(self, inner: R, *, watched: int = 0, seeded_by: str = "service") -> None:
-        super().__init__(inner.x, inner.seed, inner.index, inner.n0, inner.n)
+        super().__init__(inner.x, inner.seed, inner.index, inner.n0, inner.n, shift=inner.shift)
         self.inner = inner
         self.watched, self.seeded_by = watched, seeded_by
         self.id = secrets.token_hex(8)

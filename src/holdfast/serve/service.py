@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from holdfast.bands.calibration import not_kept
@@ -15,8 +16,8 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
-from holdfast.inputs import as_input
-from holdfast.noise import secret_seed
+from holdfast.inputs import GridInput, check_input, on_grid, step_for
+from holdfast.noise import sampled_noise, secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
@@ -84,7 +85,8 @@ class Service:
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        work = Workload(smoothed.noise, smoothed.measures, like, copies=1)
+        self.step = self._step()
+        work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
@@ -120,8 +122,9 @@ class Service:
         triage = self.served.triage
         if triage is None:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
-        x = await self._read(content, kind, leeway=triage.radius)
-        request = ServedRequest(LooksRequest(x, secret_seed(), 0, triage.n0, triage.n, (Look(triage.n, 1.0),)))
+        at = await self._read(content, kind, leeway=triage.radius)
+        looks = (Look(triage.n, 1.0),)
+        request = ServedRequest(LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift))
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
         found = await _in(self._bounds, lambda: triage.decide(self._certificate(pending, 1)))
@@ -169,8 +172,8 @@ class Service:
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
         asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
         settings = await _in(self._bounds, lambda: asked.resolved(self.measures, self.served.smoothed.noise))
-        x = await self._read(content, kind)
-        inner = LooksRequest(x, seed, question.index, question.n0, n, looks)
+        at = await self._read(content, kind)
+        inner = LooksRequest(at.x, seed, question.index, question.n0, n, looks, shift=at.shift)
         request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
         return PendingCertificate(request, settings, question.alpha)
 
@@ -181,23 +184,43 @@ class Service:
         n_max = copies_of("n_max", question.n_max, self.limits)
         seed = question.known_seed(self.limits)
         measure = measure_of(question.measure, self.measures)
-        test = SequentialTest(
+        test = partial(
+            SequentialTest,
             at_least=question.at_least,
             radius=question.radius,
-            noise=self.served.smoothed.noise,
             support=measure.support,
             alpha=question.alpha,
             n_max=n_max,
         )
-        x = await self._read(content, kind)
-        inner = DecideRequest(x, seed, question.index, question.n0, n_max, test, measure.name)
+        noise = self.served.smoothed.noise
+        test(noise=noise)  # refused before the input is read
+        at = await self._read(content, kind)
+        inner = DecideRequest(
+            at.x,
+            seed,
+            question.index,
+            question.n0,
+            n_max,
+            test(noise=sampled_noise(noise, self.step, at.shift)),
+            measure.name,
+        )
         return ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
 
-    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> torch.Tensor:
+    def _step(self) -> float:
+        """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
+        smoothed, triage = self.served.smoothed, self.served.triage
+        if triage is not None:
+            return triage.origin.step
+        if smoothed.step is not None:
+            return smoothed.step
+        return step_for(np.zeros(self.served.shape), smoothed.inputs, smoothed.noise)
+
+    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> GridInput:
         smoothed, shape = self.served.smoothed, self.served.shape
 
-        def read() -> torch.Tensor:
-            return as_input(read_input(content, kind, shape), smoothed.inputs, smoothed.noise, leeway=leeway)
+        def read() -> GridInput:
+            given = check_input(read_input(content, kind, shape), smoothed.inputs, leeway=leeway)
+            return on_grid(given, self.step, smoothed.noise)
 
         return await _in(self._reader, read)
 
@@ -261,7 +284,7 @@ class Service:
                 yield {"event": "chosen", **selection_view(request.selection)}
             if not shown and request.shown is not None:
                 shown = True
-                copies = await _in(self._reader, lambda: copies_view(request, self.served.smoothed))
+                copies = await _in(self._reader, lambda: copies_view(request, self.served.smoothed, self.step))
                 yield {"event": "copies", "copies": copies}
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
@@ -272,7 +295,7 @@ class Service:
         """Of the counts as they stood at the last of so many looks."""
         request = pending.request
         found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
-        made = self.served.smoothed.provenance(request.seed, request.index, request.seconds)
+        made = self.served.smoothed.provenance(self.step, **request.keyed)
         whole = pending.settings.certificate(found.selection, found.evidence, made)
         return replace(whole, alpha=pending.alpha, share=look.share)
 
@@ -319,11 +342,11 @@ def _curves(content: bytes, limits: Limits) -> bytes:
 def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
     """Refuse a rule that was chosen for something else than what is served."""
     triage.check_network(smoothed.fingerprint)
-    origin, here = triage.origin, smoothed.provenance(0, 0, 0.0)
-    got = (smoothed.noise, here.model, here.precision)
+    origin, model = triage.origin, smoothed.model
+    got = (smoothed.noise, origin.step if smoothed.step is None else smoothed.step, model.name, model.precision)
     if got != origin.network:
         raise InvalidArgument(
-            f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[1]} and {got[2]}; "
+            f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[2]} and {got[3]}; "
             f"serve what was calibrated, or calibrate what is served"
         )
     copies_of("the n of the triage", triage.n, limits)

@@ -6,7 +6,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from holdfast.bounds import Curve
@@ -15,7 +14,7 @@ from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.evidence import Evidence, Selection
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
-from holdfast.sampling.batches import Share, batches_for
+from holdfast.sampling.batches import batches_for, copies_of
 from holdfast.sampling.requests import DecideRequest
 from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.scores import ScoreHistogram
@@ -135,15 +134,14 @@ def promise_view(triage: Triage) -> dict[str, Any]:
     return {name: getattr(triage, name) for name in ("threshold", "epsilon", "delta", "radius")}
 
 
-def copies_view(request: AnyServed, smoothed: SmoothedClassifier) -> list[dict[str, Any]]:
+def copies_view(request: AnyServed, smoothed: SmoothedClassifier, step: float) -> list[dict[str, Any]]:
     """The first copies of a watched request as pixels, with each measure's value and the vote of each."""
     shown, noise = request.shown or (), smoothed.noise
     span = NoiseSpan(request.x, request.seed, request.index, Counting.EVIDENCE, 0, len(shown))
-    share = Share([(0, span)], 1, noise, len(shown), span.x[None][:0], torch.device("cpu"))
-    batch = next(batches_for(noise, smoothed.model.device)(share))
+    copies = copies_of(span, noise, step, batches_for(noise, step, smoothed.model.device))
     return [
         {
-            "pixels": pixels_view(batch.copies[k].numpy()),
+            "pixels": pixels_view(copies[k].numpy()),
             "values": {info.name: float(evidence[info.name].survival_lower().mean) for info in evidence.measures},
             "vote": bool(evidence.votes),
         }

@@ -12,7 +12,7 @@ from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
-from holdfast.noise import Noise, noise_fields, stored_noise
+from holdfast.noise import DRAWING_ERROR, Noise, describe_step, noise_fields, sampled_noise, stored_noise
 from holdfast.triage.rule import AcceptanceRule
 from holdfast.validation import check_alpha, check_radius
 
@@ -26,6 +26,7 @@ class Origin:
 
     Attributes:
         sum_tolerance: how far the probabilities of one noisy copy may be from summing to one.
+        step: of the grid that the classifier rounds its input to.
     """
 
     noise: Noise
@@ -35,6 +36,7 @@ class Origin:
     model: str
     precision: str
     sum_tolerance: float = SUM_TOLERANCE
+    step: float = 0.0
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
@@ -46,21 +48,24 @@ class Origin:
             )
         made, evidence = certificate.provenance, certificate.evidence
         bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
-        return cls(certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance)
+        return cls(
+            certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance, made.step
+        )
 
     def __str__(self) -> str:
         copies = f"{self.n:,} + {self.n0:,} noisy copies, counted in {self.bins:,} bins"
         sums = f"probabilities that sum to one within {self.sum_tolerance:.3g}"
-        return f"the model {self.model} at {self.precision} with {self.noise.title} ({copies}, {sums})"
+        grid = f", inputs in steps of {describe_step(self.step)}" if self.step else ""
+        return f"the model {self.model} at {self.precision} with {self.noise.title}{grid} ({copies}, {sums})"
 
     def rule(self, threshold: float, alpha: float) -> AcceptanceRule:
         """The service's rule with as many copies."""
         return AcceptanceRule(threshold, self.n, self.n0, alpha, self.sum_tolerance)
 
     @property
-    def network(self) -> tuple[Noise, str, str]:
-        """Noise, model and precision, as the certificate records them."""
-        return self.noise, self.model, self.precision
+    def network(self) -> tuple[Noise, float, str, str]:
+        """Noise, grid, model and precision, as the certificate records them."""
+        return self.noise, self.step, self.model, self.precision
 
     def allows(self, other: "Origin") -> bool:
         """Whether a rule that was chosen for these counts may be used with the other's.
@@ -152,9 +157,13 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         keys.add(key)
         known = _check_label(label)
         evidence, method = certificate.evidence, certificate.method
-        score = bound(evidence["score"], alpha=alpha / 2, method=method, sides="both")
-        margin = bound(evidence["margin"], alpha=alpha / 2, method=method)
-        low, high, lead = score.lower(radius), score.upper(radius), margin.lower(radius)
+        seen = sampled_noise(evidence.noise, mine.step, 0.0)
+        score = bound(evidence["score"].under(seen), alpha=alpha / 2, method=method, sides="both")
+        margin = bound(evidence["margin"].under(seen), alpha=alpha / 2, method=method)
+        # The service's copies are drawn with an error, too: bounds are on the averages that it draws from.
+        off = DRAWING_ERROR if mine.step else 0.0
+        low, high = max(0.0, score.lower(radius) - off), min(1.0, score.upper(radius) + off)
+        lead = margin.lower(radius) - 2 * off
         found.append((certificate.predicted == known, low, high, lead, evidence["score"].survival_lower().mean))
     if origin is None:
         raise InvalidInput("triage needs labelled inputs, got none")

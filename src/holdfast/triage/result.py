@@ -60,7 +60,8 @@ class Triage:
         chooses them, and so who is accepted, may know everything but the service's noise.
     Requires:
         Inputs of deployment (before perturbation) are drawn like the calibration inputs, which were not trained on.
-        The service runs the same network, and refuses no input that an adversary within the radius may send.
+        The service runs the same network, and refuses no input that an adversary within the radius may send. Inputs are points
+        of the classifier's grid, or rounded to it before distances are measured.
     Source:
         docs/triage.md, with the proof.
 
