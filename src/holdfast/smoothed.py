@@ -12,6 +12,7 @@ from holdfast.certificates import Certificate, ClassCertificate, Provenance, Set
 from holdfast.inputs import CheckedInputs, Input, InputSource, as_input, check_indices, check_kind
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
+from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import Noise, as_noise, check_seed, sigma_of
 from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
@@ -245,10 +246,11 @@ class SmoothedClassifier:
             The triage's, for every input within its radius of one drawn like the calibration inputs.
             An image with pixels beyond the range of images is moved to its edge, not refused.
         Requires:
-            The same ``inputs=``, ``outputs=`` and network as at calibration (compared, if the triage knows its fingerprint),
+            The same ``inputs=``, ``outputs=`` and network as at calibration (compared, as far as the triage knows it),
             and a seed that whoever chose the input does not know.
         """
         triage.check_network(self.fingerprint)
+        check_calibrated(self.model, triage.spot_check)
         inside = as_input(x, self.inputs, self.noise, leeway=triage.radius)
         stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False)
         return triage.decide(next(stream))

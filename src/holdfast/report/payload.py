@@ -216,7 +216,7 @@ def facts(run: Run) -> list[list[str]]:
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
         ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them"),
-        ("status", config.get("status", "complete")),
+        ("status", run.status),
         ("made", config.get("created")),
         ("log", config.get("source")),
         ("data", config.get("data")),

@@ -76,15 +76,15 @@ class CertifiedRun(Run):
 
     @cached_property
     def answers(self) -> Answers:
-        """As stored; an abstention names the class it was about.
+        """Classes as stored; an abstention names the class it was about.
 
-        Holdfast 0.1.0 checked its copies less closely than it believed: what it stored is decided again.
+        Which inputs are abstained on is decided again from the counts; most are not, by their votes alone.
         """
-        stored = self.columns(["index", "label", "predicted", "abstained"])
-        abstained = stored["abstained"]
-        if "measures" not in self.config:
-            abstained = np.array([entry.certificate.abstained for entry in self])
-        return Answers(stored["index"], stored["label"], stored["predicted"], abstained.astype(np.bool_))
+        stored = self.columns(["index", "label", "predicted"])
+        abstained = self.label_radius < 0 if "label" in self.measures else np.ones(len(stored["index"]), dtype=np.bool_)
+        undecided = read_entries(self.folder, self.config, self.noise, self.counted, where=abstained)
+        abstained[abstained] = [entry.certificate.abstained for entry in undecided]
+        return Answers(stored["index"], stored["label"], stored["predicted"], abstained)
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:

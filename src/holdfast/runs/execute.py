@@ -13,28 +13,36 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.settings import Settings
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument
+from holdfast.inputs import as_input
+from holdfast.models.spot_check import other_answers, spot_check_of
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.folder import RunFolder, now, record
-from holdfast.runs.resume import RUNNING, data_fingerprints
+from holdfast.runs.folder import RUNNING, RunFolder, Sign, now, record
+from holdfast.runs.resume import data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import export_name, write_log
 from holdfast.runs.writer import RunWriter
+from holdfast.sampling.workers import noisy_rows
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
+
+_SPOT_ROWS, _SPOT_NUMBERS = 4, 2**16
+"""How many inputs a spot check has a noisy copy of, and how many numbers they may take together, beyond the first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to certify, how, and where to put it."""
+    """What to certify, how, and where to put it; ``sign`` makes a signature of its manifest."""
 
     data: LabelledData
     settings: Settings
     out: Path
     seed: int | None = None
     notes: Mapping[str, Any] | None = None
+    sign: Sign | None = None
 
 
 def certify_run(
@@ -77,7 +85,8 @@ def execute(
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     config = _config(plan, settings, smoothed, check_seed(plan.seed))
-    with RunWriter(plan.out, config, seed=plan.seed) as writer:
+    network, spot_check = partial(other_answers, smoothed.model), partial(_spot_check, smoothed, data)
+    with RunWriter(plan.out, config, network=network, spot_check=spot_check, seed=plan.seed, sign=plan.sign) as writer:
         if RunFolder.holds_run(plan.out):
             say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
         rest = np.flatnonzero(~np.isin(data.indices, writer.finished))
@@ -92,6 +101,15 @@ def execute(
         for measure in run.measures:
             run.folder.write(export_name(measure), partial(write_log, log=run.export(measure)), replace=True)
     return CertifiedRun(RunFolder.open(plan.out))
+
+
+def _spot_check(smoothed: SmoothedClassifier, data: LabelledData) -> SpotCheck:
+    """A noisy copy of each of the first few inputs, always the same ones, and the network's answers."""
+    first = as_input(data.image(0), smoothed.inputs, smoothed.noise)
+    count = max(1, min(len(data), _SPOT_ROWS, _SPOT_NUMBERS // first.numel()))
+    inputs = [as_input(data.image(k), smoothed.inputs, smoothed.noise) for k in range(count)]
+    rows = torch.cat([noisy_rows(smoothed.noise, x, 1, seed=k) for k, x in enumerate(inputs)])
+    return spot_check_of(smoothed.model, rows)
 
 
 def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int) -> dict[str, Any]:

@@ -12,12 +12,14 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.progress import OnDone, ignore
-from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
@@ -98,6 +100,18 @@ class Run(ABC):
         """Of the network, as ``smoothed.fingerprint`` gives it; None where it is not known."""
         found = (self.config.get("fingerprints") or {}).get("weights")
         return None if found is None else str(found)
+
+    @cached_property
+    def spot_check(self) -> SpotCheck | None:
+        """A few noisy rows and the network's answers to them; None where none were kept."""
+        return SpotCheck.read(self.path / SPOT_CHECK)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``running`` or ``interrupted`` as recorded; ``incomplete`` if it should be complete and rows are missing."""
+        recorded = str(self.config.get("status", COMPLETE))
+        missing = self.config.get("inputs", len(self)) != len(self)
+        return "incomplete" if missing and recorded == COMPLETE else recorded
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 A run's rows lie in part files, in the order in which they were finished. They are read in the order of their index.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +121,9 @@ def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
 
     def write(path: Path) -> None:
-        pq.write_table(table, path, compression="zstd", use_dictionary=False, column_encoding=encoding)
+        pq.write_table(
+            table, path, compression="zstd", use_dictionary=False, column_encoding=encoding, write_page_checksum=True
+        )
 
     folder.write(f"certificates/{_PREFIX}{number:05d}.parquet", write, replace=True)
 
@@ -148,12 +151,22 @@ def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[A
 
 
 def read_entries(
-    folder: RunFolder, config: Mapping[str, Any], noise: Noise, measures: Sequence[MeasureInfo]
+    folder: RunFolder,
+    config: Mapping[str, Any],
+    noise: Noise,
+    measures: Sequence[MeasureInfo],
+    *,
+    where: NDArray[np.bool_] | None = None,
 ) -> Iterator[Entry]:
-    """All entries of a run, in the order of their index; one part in memory at a time, if the parts are in order."""
+    """Entries of a run, in the order of their index; one part in memory at a time, if the parts are in order.
+
+    ``where`` says which of them, in that order; all by default.
+    """
     read_columns(folder, ["index"])  # refuses a run that holds an input twice
     method, sides = method_named(config["method"]), check_sides(config["sides"])
-    for row in _rows(folder, schema_of(measures)):
+    for row in itertools.compress(
+        _rows(folder, schema_of(measures)), itertools.repeat(True) if where is None else where
+    ):
         histograms = {
             info: ScoreHistogram.from_occupied(
                 row[_counters(info.name)],
@@ -197,7 +210,7 @@ def _parts(folder: RunFolder) -> list[Path]:
 
 def _read(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
     try:
-        table = pq.read_table(path, columns=columns, schema=schema)
+        table = pq.read_table(path, columns=columns, schema=schema, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
     for name in table.column_names:

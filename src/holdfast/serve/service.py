@@ -16,6 +16,7 @@ from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import as_input
+from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
@@ -326,6 +327,7 @@ def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) 
             f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[1]} and {got[2]}; "
             f"serve what was calibrated, or calibrate what is served"
         )
+    check_calibrated(smoothed.model, triage.spot_check)
     copies_of("the n of the triage", triage.n, limits)
 
 
