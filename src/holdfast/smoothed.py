@@ -18,7 +18,7 @@ from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
 from holdfast.sampling.batch_size import check_batch
 from holdfast.sampling.batches import noise_name
-from holdfast.sampling.requests import AnyRequest
+from holdfast.sampling.requests import AnyRequest, RecountRequest, Sampled
 from holdfast.sequential import AdaptiveRadius, Decision, RadiusSearch, SequentialTest
 from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_threshold
@@ -151,6 +151,23 @@ class SmoothedClassifier:
             for request in self._run(requests, batch, on_copies):
                 made = self.provenance(request.seed, request.index, request.seconds)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
+
+    def recount(
+        self,
+        xs: InputSource,
+        classes: Sequence[int],
+        *,
+        n: int,
+        n0: int,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[Sampled]:
+        """Fresh counts for classes that were chosen before, one for each input, and what n0 copies would choose now."""
+        known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise)
+        requests = (RecountRequest(inputs[k], known_seed, k, n0, n, target) for k, target in enumerate(classes))
+        with progress_bar("sampling", len(inputs) * (n0 + n), show=progress) as on_copies:
+            for request in self._run(requests, None, on_copies):
+                yield request.answer
 
     def decide(
         self,

@@ -48,6 +48,10 @@ class CertifiedRun(Run):
     def __iter__(self) -> Iterator[Entry]:
         return read_entries(self.folder, self.config, self.noise, self.counted)
 
+    def some(self, where: NDArray[np.bool_]) -> Iterator[Entry]:
+        """The entries where it is true, in the order of the index."""
+        return read_entries(self.folder, self.config, self.noise, self.counted, where=where)
+
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """One at a time; a run that is no fair sample is refused.
 
@@ -82,8 +86,7 @@ class CertifiedRun(Run):
         """
         stored = self.columns(["index", "label", "predicted"])
         abstained = self.label_radius < 0 if "label" in self.measures else np.ones(len(stored["index"]), dtype=np.bool_)
-        undecided = read_entries(self.folder, self.config, self.noise, self.counted, where=abstained)
-        abstained[abstained] = [entry.certificate.abstained for entry in undecided]
+        abstained[abstained] = [entry.certificate.abstained for entry in self.some(abstained)]
         return Answers(stored["index"], stored["label"], stored["predicted"], abstained)
 
     @cached_property

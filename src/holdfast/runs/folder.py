@@ -124,7 +124,11 @@ class RunFolder:
         self._write_bytes(CONFIG, text)
 
     def sign(self, sign: Sign) -> None:
-        """Write a signature of the manifest, which is there."""
+        """Write a signature of the manifest."""
+        if not (self.path / MANIFEST).exists():
+            raise RunError(
+                f"{self.path} has no manifest to sign: it was written by an older Holdfast; 'holdfast compact' writes a copy with one"
+            )
         self._write_bytes(SIGNATURE, sign((self.path / MANIFEST).read_bytes()))
 
     def changes(self) -> list[str]:

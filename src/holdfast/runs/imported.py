@@ -18,7 +18,7 @@ from holdfast.noise import Noise, as_noise, noise_fields
 from holdfast.runs.folder import FORMAT, RUNNING, RunFolder, file_stem, now
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_numbers, read_log
+from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_lines, log_numbers, parse_log, read_log
 from holdfast.scores.rounding import floor_significant
 
 _TABLE = "imported.parquet"
@@ -107,6 +107,18 @@ class ImportedRun(Run):
             return pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             raise RunError(f"{path} cannot be read ({error}); import the log again") from error
+
+    def check(self) -> Iterator[str]:
+        """What in the log cannot be, in words."""
+        if self.log.column_names != self.config["columns"]:
+            yield f"{_TABLE} has other columns than run.json says: {', '.join(self.log.column_names)}"
+        again = parse_log(self.path / _TABLE, list(log_lines(self.log)))
+        if [field.type for field in again.schema] != [field.type for field in self.log.schema]:
+            yield f"{_TABLE} has columns of other types than a log: {self.log.schema}"
+        if (self.radii is None) != (tuple(self.log.column_names) == COHEN_COLUMNS):
+            yield f"run.json says that the log is of the {self.measures[0]}, which it is not"
+        elif self.radii is not None:
+            _measure(self.path / _TABLE, self.log, self.measure(self.measures[0]))
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """A log has bounds, and no samples to compute others from."""

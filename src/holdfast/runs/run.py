@@ -25,6 +25,8 @@ from holdfast.validation import check_radii
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from holdfast.runs.verification import Verification
+
 _POINTS = 201
 
 
@@ -184,6 +186,12 @@ class Run(ABC):
     @abstractmethod
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """Each certificate with its label, in the order of the index: what :func:`holdfast.choose_threshold` takes."""
+
+    def verify(self, *, key: Path | None = None) -> "Verification":
+        """Check the files against their digests and recompute what follows from the counts: :func:`holdfast.runs.verify.verify`."""
+        from holdfast.runs.verify import verify
+
+        return verify(self.path, key=key)
 
     def __len__(self) -> int:
         return len(self.answers.index)
