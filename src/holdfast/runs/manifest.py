@@ -24,6 +24,10 @@ class Digest:
     size: int
     sha256: str
 
+    def __post_init__(self) -> None:
+        if type(self.size) is not int or type(self.sha256) is not str:
+            raise TypeError(f"a digest is a size and a SHA-256, got {self.size!r} and {self.sha256!r}")
+
     @classmethod
     def of(cls, content: bytes) -> "Digest":
         """Of what was read or is to be written."""
@@ -100,7 +104,7 @@ def _difference(path: Path, name: str, expected: Digest, config: bytes) -> str:
         found = Digest.of(config) if name == CONFIG else Digest.of_file(path / name)
     except FileNotFoundError:
         return f"{name} is missing"
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return f"{name} cannot be read ({error})"
     if found.size != expected.size:
         return f"{name} was changed: it has {found.size:,} bytes, and had {expected.size:,}"

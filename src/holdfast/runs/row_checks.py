@@ -16,7 +16,16 @@ from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import HoldfastError
 from holdfast.measures import Margin, MeasureInfo
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.store import counters_column, counts_column, lower_at_0, parts_of, read_part, rows_of, schema_of
+from holdfast.runs.store import (
+    ADDED,
+    counters_column,
+    counts_column,
+    lower_at_0,
+    parts_of,
+    read_part,
+    rows_of,
+    schema_of,
+)
 from holdfast.scores import OccupiedCounters
 from holdfast.scores.grid import DEFAULT_BINS, Grid
 
@@ -54,8 +63,7 @@ class RowChecks:
         for path in parts_of(self._run.folder):
             try:
                 stored = pq.read_schema(path)
-                # Nothing is said of compilation in runs from before there was a choice.
-                expected = [each for each in schema if each.name != "compiled" or each.name in stored.names]
+                expected = [each for each in schema if each.name not in ADDED or each.name in stored.names]
                 if [(each.name, each.type) for each in stored] != [(each.name, each.type) for each in expected]:
                     yield f"{path.name} has other columns than its measures need: {', '.join(stored.names)}"
                     continue

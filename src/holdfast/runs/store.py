@@ -3,7 +3,6 @@
 A run's rows lie in part files, in the order in which they were finished. They are read in the order of their index.
 """
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,8 @@ from holdfast.scores.grid import Grid
 from holdfast.validation import check_sides
 
 _PREFIX = "part-"
+ADDED = ("compiled",)
+"""Columns that older runs lack."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[A
     parts = [read_part(path, list({"index", *names})) for path in parts_of(folder)]
     if not parts:
         return {name: np.zeros(0, dtype=np.int64) for name in names}
-    table = pa.concat_tables(parts).sort_by("index")
+    table = _by_index(pa.concat_tables(parts))
     if (np.diff(table.column("index").to_numpy()) == 0).any():
         raise RunError(f"{folder.path} holds the same input more than once; remove the part file that was copied")
     return {name: table.column(name).to_numpy() for name in names}
@@ -167,9 +168,7 @@ def read_entries(
     """
     read_columns(folder, ["index"])  # refuses a run that holds an input twice
     method, sides = method_named(config["method"]), check_sides(config["sides"])
-    for row in itertools.compress(
-        _rows(folder, schema_of(measures)), itertools.repeat(True) if where is None else where
-    ):
+    for row in _rows(folder, schema_of(measures), where=where):
         histograms = {
             info: ScoreHistogram.from_occupied(
                 row[counters_column(info.name)],
@@ -223,9 +222,19 @@ def read_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | Non
     return table
 
 
-def _rows(folder: RunFolder, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
+def _rows(
+    folder: RunFolder,
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+    *,
+    where: NDArray[np.bool_] | None = None,
+) -> Iterator[Mapping[str, Any]]:
+    done = 0
     for group in _in_order(folder):
-        yield from rows_of(pa.concat_tables(read_part(path, columns, schema) for path in group).sort_by("index"))
+        table = _by_index(pa.concat_tables(read_part(path, columns, schema) for path in group))
+        wanted = table if where is None else table.filter(where[done : done + len(table)])
+        done += len(table)
+        yield from rows_of(wanted)
 
 
 def rows_of(table: pa.Table) -> Iterator[Mapping[str, Any]]:
@@ -238,6 +247,12 @@ def rows_of(table: pa.Table) -> Iterator[Mapping[str, Any]]:
             **{name: values[row] for name, values in plain.items()},
             **{name: column[row].values.to_numpy() for name, column in lists.items()},
         }
+
+
+def _by_index(table: pa.Table) -> pa.Table:
+    """In the order of the index; most are, and sorting lists of counts takes longer than reading them."""
+    ascending = (np.diff(table.column("index").to_numpy()) >= 0).all()
+    return table if ascending else table.sort_by("index")
 
 
 def _in_order(folder: RunFolder) -> list[list[Path]]:
