@@ -143,7 +143,7 @@ FORGED: dict[tuple[Any, ...], tuple[Any, str]] = {
     ("created",): ("yesterday", "yesterday"),
     ("compile",): ("yes", "compile"),
     ("label_names",): ([3], "list of words"),
-    ("measures", 0, "winning"): (0.1, "describes the score"),
+    ("measures", 0, "winning"): (0.99999, "describes the score"),
     ("measures", 1, "support"): ([-1.0, 2.0], "describes the margin"),
     ("provenance", "seed"): ("0x", "invalid literal"),
     ("provenance", "model"): (3, "model"),
