@@ -1,6 +1,6 @@
 """What 'holdfast verify' finds, at full size: edits, bit flips, untouched runs, and the rates of --resample.
 
-python benchmarks/verification.py --out benchmarks/verification.json
+python benchmarks/verification.py --save
 """
 
 import argparse
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--save", action="store_true", help="keep the numbers beside this script")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -108,8 +108,8 @@ def main() -> None:
         report["resample"] = rates(folder, asked.trials // 5)
     text = json.dumps(report, indent=2) + "\n"
     sys.stdout.write(text)
-    if asked.out is not None:
-        asked.out.write_text(text, encoding="utf-8")
+    if asked.save:
+        Path(__file__).with_suffix(".json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -210,6 +210,9 @@ def test_every_file_that_is_missing_is_named(run: Path, keys: Path) -> None:
         with restored(run):
             path.unlink()
             assert path.name in problems(run, key=keys / "own-public.pem")
+            if path.suffix != ".sig":
+                with pytest.raises(hf.RunError):
+                    hf.Run.open(run)
 
 
 def test_pages_have_checksums_of_their_own(run: Path) -> None:
@@ -239,6 +242,9 @@ def test_an_abstention_is_decided_by_the_counts_and_not_by_its_column(tmp_path: 
 def test_a_signature_is_by_one_key_and_only_there_if_asked_for(run: Path, keys: Path, tmp_path: Path) -> None:
     assert "no signature" in problems(run, key=keys / "other-public.pem")
     plain = certified(tmp_path / "a")
+    signature = (run / "manifest.sig").read_bytes()
+    (run / "manifest.sig").write_bytes(signature.upper())
+    assert "no signature" in problems(run, key=keys / "own-public.pem")
     assert "manifest.sig is missing" in problems(plain.path, key=keys / "own-public.pem")
     assert command(["verify", str(plain.path), "--sign", str(keys / "other.pem")]) == 0
     assert verify(plain.path, key=keys / "other-public.pem").ok
@@ -384,6 +390,9 @@ def test_the_tests_p_values_keep_their_rate() -> None:
     sure = Selection(100, np.array([90, 10]) * SCORE_UNIT)
     assert selection_p_value(0, sure) == 1.0
     assert selection_p_value(1, sure) < 1e-6
+    low, high = (hf.ScoreSamples(rng.beta(*shape, 200), sigma=SIGMA).histogram() for shape in ((2, 4), (4, 2)))
+    assert histogram_p_value(low, high) < 1e-9
+    assert histogram_p_value(low, low) == 1.0
     assert votes_p_value(50, 50, 60) == 1.0
     assert votes_p_value(10, 50, 60) < 1e-9
 
