@@ -14,7 +14,7 @@ from holdfast.bounds import bound
 from holdfast.bounds.named import method_named
 from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import HoldfastError
-from holdfast.measures import Margin, MeasureInfo
+from holdfast.measures import MeasureInfo, votes_within
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.store import (
     ADDED,
@@ -102,8 +102,8 @@ class RowChecks:
             counters, counts = row[counters_column(info.name)], row[counts_column(info.name)]
             if not _is_histogram(counters, counts, self._bins, row["n"]):
                 yield f"the {info.name} is no histogram of n copies", f"{counts.sum()} counted, n {row['n']}"
-            elif info.name == Margin.name:
-                yield from _other_votes(row["votes"], _scores(row, info, self._run))
+            else:
+                yield from _other_votes(row["votes"], info, _scores(row, info, self._run))
 
     def _other_summary(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """What was computed from the counts when they were stored, computed again."""
@@ -154,12 +154,11 @@ def _is_histogram(counters: NDArray[Any], counts: NDArray[Any], bins: int, n: in
     return ascending and counters.size == counts.size and bool((counts > 0).all()) and int(counts.sum()) == n
 
 
-def _other_votes(votes: int, margin: OccupiedCounters) -> Iterator[tuple[str, str]]:
-    """A copy with a positive margin votes for the class, and one with a negative margin does not."""
-    low, high = margin.grid.round_down(margin.occupied), margin.grid.round_up(margin.occupied)
-    least, most = int(margin.counts[low > 0].sum()), int(margin.counts[high >= 0].sum())
-    if not least <= votes <= most:
-        yield "the votes do not fit the margins", f"{votes} votes, between {least} and {most} by the margins"
+def _other_votes(votes: int, info: MeasureInfo, scores: OccupiedCounters) -> Iterator[tuple[str, str]]:
+    grid, counters = scores.grid, scores.occupied
+    within = votes_within(info, grid.round_down(counters), grid.round_up(counters), scores.counts)
+    if within is not None and not within[0] <= votes <= within[1]:
+        yield f"the votes do not fit the {info.name}s", f"{votes} votes, expected {within[0]} to {within[1]}"
 
 
 def _same(stored: float | None, computed: float | None) -> bool:
