@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -255,6 +256,13 @@ def test_a_signature_is_by_one_key_and_only_there_if_asked_for(run: Path, keys: 
         signer(keys / "own-public.pem")
 
 
+def test_a_missing_extra_is_named(run: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    with pytest.raises(hf.InvalidArgument, match=r"signatures need cryptography.*\[sign\]"):
+        verify(run, key=keys / "own-public.pem")
+    assert verify(run).ok
+
+
 def test_a_wrong_run_is_not_signed(run: Path, keys: Path) -> None:
     set_leaf(run / "run.json", ("n0",), 31)
     signature = (run / "manifest.sig").read_bytes()
@@ -271,6 +279,25 @@ def test_the_command_lists_checks_and_problems(run: Path, capsys: pytest.Capture
     assert found["ok"] is False
     assert any("was changed" in said for said in found["checks"][0]["problems"])
     assert command(["verify", str(run), "--resample", "3"]) == hf.InvalidArgument.exit_code
+
+
+def test_the_command_compares_network_and_data_and_draws_fresh_noise(
+    tmp_path: Path, keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ["--model", "fashion-mnist", "--data", "fashion-mnist"]
+    question = ["--sigma", "0.25", "--n", "200", "--n0", "10", "--skip", "40", "--max", "3"]
+    out = str(tmp_path / "a")
+    assert command(["certify", *own, *question, "--out", out, "--sign", str(keys / "own.pem")]) == 0
+    capsys.readouterr()
+    given = ["verify", out, "--key", str(keys / "own-public.pem"), *own, "--resample", "2", "--format", "json"]
+    assert command(given) == 0
+    made = [check["name"] for check in json.loads(capsys.readouterr().out)["checks"]]
+    assert made == [
+        *("digests", "signature", "configuration", "rows", "exports", "spot-check"),
+        "data",
+        "network",
+        "resample",
+    ]
 
 
 def killed(monkeypatch: pytest.MonkeyPatch, at: str, out: Path, again: Callable[[], object]) -> None:
