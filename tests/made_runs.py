@@ -1,7 +1,9 @@
 """Runs of made-up certificates, written through the library's own store; no network, no sampling."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,15 @@ Made = Mapping[MeasureInfo, Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _SCORE, _MARGIN = (measure.info for measure in DEFAULT_MEASURES)
 _DEFAULT: Made = {_SCORE: lambda score: score, _MARGIN: lambda score: 2 * score - 1}
+
+
+def unsealed(path: Path, **changes: Any) -> Path:
+    """The run without its manifest, as 0.1.0 would have left it, with other values in its run.json."""
+    (path / "manifest.json").unlink(missing_ok=True)
+    config = json.loads((path / "run.json").read_text())
+    config.pop("sealed", None)
+    (path / "run.json").write_text(json.dumps({**config, **changes}))
+    return path
 
 
 def made_run(

@@ -21,6 +21,7 @@ from holdfast.inputs import (
 )
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
+from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import Noise, as_noise, check_seed, sampled_noise, sigma_of
 from holdfast.progress import OnDone, ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
@@ -165,7 +166,7 @@ class SmoothedClassifier:
             for index, at in zip(check_indices(indices, len(inputs)), inputs, strict=True)
         )
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
-            for request in self._run(requests, inputs.step, batch, on_copies):
+            for request in self.run_requests(requests, inputs.step, batch, on_copies):
                 made = self.provenance(inputs.step, **request.keyed)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
 
@@ -240,7 +241,7 @@ class SmoothedClassifier:
         )
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
-            for request in self._run(requests, inputs.step, batch, in_order=False):
+            for request in self.run_requests(requests, inputs.step, batch, in_order=False):
                 found[request.position] = request.answer
                 on_decision(request.position, request.answer)
                 on_decided(1)
@@ -270,7 +271,7 @@ class SmoothedClassifier:
         at, step, known_seed, key = self._keyed(x, seed, index)
         seen = sampled_noise(self.noise, step, at.shift)
         request = RadiusRequest(at.x, known_seed, key, n0, n_max, search, measure, seen)
-        return next(self._run([request], step, batch)).answer  # type: ignore[no-any-return]
+        return next(self.run_requests([request], step, batch)).answer  # type: ignore[no-any-return]
 
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
@@ -281,10 +282,11 @@ class SmoothedClassifier:
             The triage's, for every input within its radius of one drawn like the calibration inputs.
             An image with pixels beyond the range of images is moved to its edge, not refused.
         Requires:
-            The same ``inputs=``, ``outputs=`` and network as at calibration (compared, if the triage knows its fingerprint),
+            The same ``inputs=``, ``outputs=`` and network as at calibration (compared, as far as the triage knows it),
             and a seed that whoever chose the input does not know.
         """
         triage.check_network(self.fingerprint)
+        check_calibrated(self.model, triage.spot_check)
         inside, step = check_input(x, self.inputs, leeway=triage.radius), triage.origin.step
         stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False, step=step)
         return triage.decide(next(stream))
@@ -312,7 +314,7 @@ class SmoothedClassifier:
         at, step, known_seed, key = self._keyed(x, seed, index)
         request = ClassesRequest(at.x, known_seed, key, n0, n, shift=at.shift)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
-            predicted, counts = next(self._run([request], step, batch, on_copies)).answer
+            predicted, counts = next(self.run_requests([request], step, batch, on_copies)).answer
         provenance = self.provenance(step, **request.keyed)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
@@ -335,7 +337,7 @@ class SmoothedClassifier:
             shift=shift,
         )
 
-    def _run(
+    def run_requests(
         self,
         requests: Iterable[AnyRequest],
         step: float,
@@ -344,6 +346,7 @@ class SmoothedClassifier:
         *,
         in_order: bool = True,
     ) -> Iterator[AnyRequest]:
+        """Requests as they are finished, on a grid of this step: what every other method is made of."""
         size, rest = check_batch(batch) or self._batch, {"measures": self.measures, "in_order": in_order}
         return self.engine.run(self.model, self.noise, requests, step=step, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
 

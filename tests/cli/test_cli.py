@@ -23,6 +23,7 @@ from holdfast.cli.app import INTERRUPTED, run
 from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
 from holdfast.sampling.requests import AnyRequest
+from made_runs import unsealed
 from networks import images
 
 EMBEDDED = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25"]
@@ -133,13 +134,14 @@ def test_a_run_with_a_missing_part_is_not_passed_on_as_whole(
 ) -> None:
     torn = tmp_path / "torn"
     shutil.copytree(certified, torn)
-    config = json.loads((torn / "run.json").read_text())
-    (torn / "run.json").write_text(json.dumps({**config, "inputs": 9}))  # as if a file with two were gone
+    unsealed(torn, inputs=9)  # as if a file with two were gone
     code, text = refused(capsys, "compact", str(torn), "--out", str(tmp_path / "small"))
     assert code == hf.RunError.exit_code
     assert "missing" in text
     assert run(["export", str(torn), "--measure", "score", "--out", str(tmp_path / "log.tsv")]) == 0
     assert "of 9 inputs" in " ".join(capsys.readouterr().out.split())
+    assert run(["report", str(torn), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["status"] == "incomplete"
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from holdfast.runs.execute import Plan, execute
 from holdfast.runs.folder import RunFolder
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
+from made_runs import unsealed
 from networks import images, small_net
 
 SIGMA = 0.2
@@ -178,7 +179,7 @@ def test_a_finished_run_is_refused_and_says_whether_it_answers_the_same_question
 def test_a_run_of_before_there_was_resuming_is_read_but_not_continued(tmp_path: Path) -> None:
     out = tmp_path / "a"
     interrupted(out)
-    config = json.loads((out / "run.json").read_text())
+    config = json.loads((unsealed(out) / "run.json").read_text())
     del config["fingerprints"]
     (out / "run.json").write_text(json.dumps(config))
     assert len(hf.Run.open(out)) == 2
@@ -296,6 +297,7 @@ def test_parts_in_any_order_are_read_in_the_order_of_the_index(whole: CertifiedR
     run = execute(SmoothedClassifier(small_net(), SIGMA), plan(out, data=odd))
     for number, part in enumerate(sorted(out.glob("certificates/part-*.parquet"))):
         part.rename(part.with_name(f"part-{70 + number:05}.parquet"))
+    unsealed(out)
     even = execute(SmoothedClassifier(small_net(), SIGMA), plan(tmp_path / "b", data=labelled().every(2, None)))
     for number, part in enumerate(sorted(even.path.glob("certificates/part-*.parquet"))):
         part.rename(out / "certificates" / f"part-{30 - number:05}.parquet")

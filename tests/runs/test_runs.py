@@ -25,6 +25,7 @@ from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import log_numbers, log_table, read_log, write_log
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
+from made_runs import unsealed
 from networks import images, small_net
 
 SIGMA = 0.2
@@ -211,6 +212,7 @@ def test_a_damaged_or_foreign_folder_is_refused(run: CertifiedRun, tmp_path: Pat
     broken = tmp_path / "broken"
     (broken / "certificates").mkdir(parents=True)
     (broken / "run.json").write_text((run.path / "run.json").read_text())
+    unsealed(broken)
     (broken / "certificates" / "part-00000.parquet").write_bytes(b"PAR1 and nothing more")
     with pytest.raises(hf.RunError, match="cannot be read"):
         len(hf.Run.open(broken))
@@ -358,6 +360,7 @@ def test_what_has_no_histograms_is_not_compacted(run: CertifiedRun, tmp_path: Pa
     with pytest.raises(hf.InvalidArgument, match="holds no histograms"):
         compact_run(log, tmp_path / "c")
     RunFolder.create(tmp_path / "empty", {**run.config, "status": "interrupted"})
+    unsealed(tmp_path / "empty")
     with pytest.raises(hf.InvalidArgument, match="nothing to compact"):
         compact_run(hf.Run.open(tmp_path / "empty"), tmp_path / "c")
     with pytest.raises(hf.InvalidArgument, match="a half, a quarter"):

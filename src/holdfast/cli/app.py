@@ -16,6 +16,7 @@ from holdfast.cli.runs import compact, export, import_command
 from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.triage import triage
+from holdfast.cli.verify import verify
 from holdfast.errors import HoldfastError, RunError
 from holdfast.version import installed_version
 
@@ -75,6 +76,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "import": import_command,
     "export": export,
     "compact": compact,
+    "verify": verify,
     "triage": triage,
     "train": train,
     "serve": serve,

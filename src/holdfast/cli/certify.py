@@ -55,6 +55,7 @@ def certify(
     address: str | None = typer.Option(
         None, help="With ray: a running cluster ('auto', 'host:6379'); default: start one on this machine."
     ),
+    sign: Path | None = options.SIGN,
     progress: bool | None = options.PROGRESS,
 ) -> None:
     """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
@@ -69,9 +70,11 @@ def certify(
     from holdfast.report.text import print_report
     from holdfast.runs.calibration_checks import COUNT
     from holdfast.runs.execute import Plan
+    from holdfast.runs.signature import signer
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
+    signing = None if sign is None else signer(sign)
     runner = _engine(engine, workers, cores_per_worker, address)
     added = options.noise_from(sigma, noise)
     claimed = options.claims_named(claims)
@@ -118,7 +121,7 @@ def certify(
     if len(inputs) < len(whole) and str(len(whole)) == weights.get(COUNT):
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with runner:
-        run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes), progress)
+        run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes, signing), progress)
     print_report([run], Question(), Console(highlight=False))
     say(f"{len(run)} certificates in {out}; next: {report_command(out)}")
 

@@ -51,6 +51,8 @@ COMPILE: Any = typer.Option(
 )
 PROGRESS: Any = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal.")
 
+SIGN: Any = typer.Option(None, help="A private Ed25519 key (PEM) to sign the run's manifest with (extra sign).")
+
 
 def words(text: str) -> tuple[str, ...]:
     """``"label,score"`` as words."""

@@ -70,6 +70,7 @@ def triage(
         alpha=alpha,
         thresholds=tried,
         fingerprint=opened.fingerprint,
+        spot_check=opened.spot_check,
     )
     found.notes.update(run=run.name, data=opened.config.get("data"))
     document = found.to_dict()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.errors import InvalidArgument
-from holdfast.measures.margin import Margin
+from holdfast.measures.margin import Margin, votes_within
 from holdfast.measures.mass import Mass
 from holdfast.measures.measure import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, Measure, MeasureInfo
 from holdfast.measures.score import PredictionScore, sum_tolerance
@@ -57,4 +57,5 @@ __all__ = [
     "measure_named",
     "sum_tolerance",
     "support_of",
+    "votes_within",
 ]

@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.measures.measure import Measure
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.measures.measure import Measure, MeasureInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,3 +29,15 @@ class Margin(Measure):
         own = probabilities.gather(1, target[:, None])
         others = probabilities.scatter(1, target[:, None], -1.0).amax(1)
         return own[:, 0] - others
+
+
+def votes_within(
+    measure: MeasureInfo, lowest: NDArray[np.float64], highest: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[int, int] | None:
+    """How few and how many votes the class can have had, by counts of a measure between these values; None if it does not say.
+
+    A copy with a positive margin votes for the class, and one with a negative margin does not.
+    """
+    if measure.name != Margin.name:
+        return None
+    return int(counts[lowest > 0].sum()), int(counts[highest >= 0].sum())

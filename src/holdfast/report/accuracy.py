@@ -82,7 +82,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
             {
                 "run": str(run.path),
                 "kind": run.config["kind"],
-                "status": run.config.get("status", "complete"),
+                "status": run.status,
                 "inputs": len(run),
                 "accuracy": float(run.correct.mean()),
                 "data": run.config.get("data"),

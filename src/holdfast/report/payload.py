@@ -159,9 +159,9 @@ def _run(
 
 def _grid(run: Run) -> list[str]:
     """Words on the grid, for each input, or once if they are the same for all."""
-    step = float(run.config.get("provenance", {}).get("step", 0.0))
-    shifts = run.shifts if isinstance(run, CertifiedRun) else np.zeros(1)
-    words = [grid_words(step, float(shift)) for shift in shifts]
+    if not isinstance(run, CertifiedRun):
+        return [""]
+    words = [grid_words(run.step, float(shift)) for shift in run.shifts]
     return words if len(set(words)) > 1 else words[:1]
 
 
@@ -226,7 +226,7 @@ def facts(run: Run) -> list[list[str]]:
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
         ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them"),
-        ("status", config.get("status", "complete")),
+        ("status", run.status),
         ("made", config.get("created")),
         ("log", config.get("source")),
         ("data", config.get("data")),

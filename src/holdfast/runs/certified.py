@@ -48,6 +48,10 @@ class CertifiedRun(Run):
     def __iter__(self) -> Iterator[Entry]:
         return read_entries(self.folder, self.config, self.noise, self.counted)
 
+    def some(self, where: NDArray[np.bool_]) -> Iterator[Entry]:
+        """The entries where it is true, in the order of the index."""
+        return read_entries(self.folder, self.config, self.noise, self.counted, where=where)
+
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """One at a time; a run that is no fair sample is refused.
 
@@ -76,15 +80,14 @@ class CertifiedRun(Run):
 
     @cached_property
     def answers(self) -> Answers:
-        """As stored; an abstention names the class it was about.
+        """Classes as stored; an abstention names the class it was about.
 
-        Holdfast 0.1.0 checked its copies less closely than it believed: what it stored is decided again.
+        Which inputs are abstained on is decided again from the counts; most are not, by their votes alone.
         """
-        stored = self.columns(["index", "label", "predicted", "abstained"])
-        abstained = stored["abstained"]
-        if "measures" not in self.config:
-            abstained = np.array([entry.certificate.abstained for entry in self])
-        return Answers(stored["index"], stored["label"], stored["predicted"], abstained.astype(np.bool_))
+        stored = self.columns(["index", "label", "predicted"])
+        abstained = self.label_radius < 0 if "label" in self.measures else np.ones(len(stored["index"]), dtype=np.bool_)
+        abstained[abstained] = [entry.certificate.abstained for entry in self.some(abstained)]
+        return Answers(stored["index"], stored["label"], stored["predicted"], abstained)
 
     @cached_property
     def label_radius(self) -> NDArray[np.float64]:
@@ -93,11 +96,16 @@ class CertifiedRun(Run):
         seen = np.stack((stored["votes"], stored["n"], self.shifts))
         different, where = np.unique(seen, axis=1, return_inverse=True)
         labels = [
-            LabelCertificate(int(votes), int(n), alpha=self._alpha, noise=self._seen(shift))
+            LabelCertificate(int(votes), int(n), alpha=self._alpha, noise=self.seen(shift))
             for votes, n, shift in different.T
         ]
         radii = np.array([label.radius if label.certified else -1.0 for label in labels], dtype=np.float64)
         return radii[where.ravel()]
+
+    @property
+    def step(self) -> float:
+        """Of the grid that the classifier rounds its input to; 0.0 for the float32 noise of Holdfast 0.1.0."""
+        return float(self.config["provenance"].get("step", 0.0))
 
     @cached_property
     def shifts(self) -> NDArray[np.float64]:
@@ -125,10 +133,11 @@ class CertifiedRun(Run):
     def _curves(self, measure: str, method: str) -> Iterator[Curve]:
         chosen, sides = method_named(method), self.config["sides"]
         for scores, shift in zip(self.scores(measure), self.shifts, strict=True):
-            yield bound(scores.under(self._seen(shift)), alpha=self._alpha, method=chosen, sides=sides)
+            yield bound(scores.under(self.seen(shift)), alpha=self._alpha, method=chosen, sides=sides)
 
-    def _seen(self, shift: float) -> Noise:
-        return sampled_noise(self.noise, float(self.config["provenance"].get("step", 0.0)), float(shift))
+    def seen(self, shift: float) -> Noise:
+        """What the copies know of the noise around an input that is so far from the point sampled."""
+        return sampled_noise(self.noise, self.step, float(shift))
 
     def _export(self, measure: str) -> pa.Table:
         given, seconds = self.answers, self.columns(["seconds"])["seconds"]

@@ -13,32 +13,39 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.settings import Settings
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import CheckedInputs
+from holdfast.models.spot_check import other_answers, spot_check_of
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.folder import RunFolder, now, record
-from holdfast.runs.resume import RUNNING, data_fingerprints
+from holdfast.runs.folder import RUNNING, RunFolder, Sign, now, record
+from holdfast.runs.resume import data_fingerprints
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import export_name, write_log
 from holdfast.runs.writer import RunWriter
+from holdfast.sampling.engine import Workload
+from holdfast.sampling.workers import noisy_rows
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
 
 _OF_EACH = ("index", "seconds", "compiled", "shift")
 """Of a certificate's provenance: what differs from input to input."""
+_SPOT_ROWS, _SPOT_NUMBERS = 4, 2**16
+"""How many inputs a spot check has a noisy copy of, and how many numbers they may take together, beyond the first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to certify, how, and where to put it."""
+    """What to certify, how, and where to put it; ``sign`` makes a signature of its manifest."""
 
     data: LabelledData
     settings: Settings
     out: Path
     seed: int | None = None
     notes: Mapping[str, Any] | None = None
+    sign: Sign | None = None
 
 
 def certify_run(
@@ -82,7 +89,8 @@ def execute(
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     step = _step(plan, smoothed)
     config = _config(plan, settings, smoothed, check_seed(plan.seed), step)
-    with RunWriter(plan.out, config, seed=plan.seed) as writer:
+    network, spot_check = partial(other_answers, smoothed.model), partial(_spot_check, smoothed, data, step)
+    with RunWriter(plan.out, config, network=network, spot_check=spot_check, seed=plan.seed, sign=plan.sign) as writer:
         if RunFolder.holds_run(plan.out):
             say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
         rest = np.flatnonzero(~np.isin(data.indices, writer.finished))
@@ -107,6 +115,16 @@ def _step(plan: Plan, smoothed: SmoothedClassifier) -> float:
         made = RunFolder(plan.out).config().get("provenance")
         return float(made.get("step", 0.0)) if isinstance(made, dict) else 0.0
     return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise).step
+
+
+def _spot_check(smoothed: SmoothedClassifier, data: LabelledData, step: float) -> SpotCheck:
+    """A noisy copy of each of the first few inputs, always the same ones, and the network's answers."""
+    inputs = CheckedInputs(Images(data), smoothed.inputs, smoothed.noise, step)
+    count = max(1, min(len(data), _SPOT_ROWS, _SPOT_NUMBERS // inputs[0].x.numel()))
+    xs = [inputs[k].x for k in range(count)]
+    work = Workload(smoothed.noise, step, smoothed.measures, xs[0], copies=1)
+    rows = torch.cat([noisy_rows(work, x, 1, seed=k) for k, x in enumerate(xs)])
+    return spot_check_of(smoothed.model, rows)
 
 
 def _config(plan: Plan, settings: Settings, smoothed: SmoothedClassifier, seed: int, step: float) -> dict[str, Any]:

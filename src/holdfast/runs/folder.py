@@ -18,9 +18,13 @@ from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
+from holdfast.runs.manifest import CONFIG, MANIFEST, Manifest
 
 FORMAT = 1
-_CONFIG = "run.json"
+COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
+SIGNATURE = "manifest.sig"
+Sign = Callable[[bytes], bytes]
+"""From a manifest to its signature."""
 _LOCK = ".lock"
 _UNFINISHED = ".partial"
 _LONGEST_STEM = 100
@@ -56,7 +60,7 @@ class RunFolder:
     @staticmethod
     def holds_run(path: Path) -> bool:
         """Whether there is a run at this path, finished or not."""
-        return (path / _CONFIG).is_file()
+        return (path / CONFIG).is_file()
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
@@ -72,7 +76,7 @@ class RunFolder:
         if not cls.holds_run(path):
             what = "is not a run" if path.exists() else "does not exist"
             raise RunError(
-                f"{path} {what}: expected a folder with {_CONFIG}, as 'holdfast certify' or 'holdfast import' write it"
+                f"{path} {what}: expected a folder with {CONFIG}, as 'holdfast certify' or 'holdfast import' write it"
             )
         folder = cls(path)
         found = folder.config().get("format")
@@ -80,22 +84,76 @@ class RunFolder:
             raise RunError(
                 f"{path} is a run of format {found!r}, this Holdfast reads format {FORMAT}; use the version that wrote it"
             )
+        folder.check_unchanged()
         return folder
 
     def config(self) -> dict[str, Any]:
         """What was run."""
+        return self._parsed(self._config_bytes())
+
+    def _config_bytes(self) -> bytes:
         try:
-            config = json.loads((self.path / _CONFIG).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / _CONFIG} cannot be read ({error}); restore it from a copy") from error
+            return (self.path / CONFIG).read_bytes()
+        except OSError as error:
+            raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
+
+    def _parsed(self, text: bytes) -> dict[str, Any]:
+        try:
+            config = json.loads(text.decode("utf-8"))
+        except ValueError as error:
+            raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
         if not isinstance(config, dict):
-            raise RunError(f"{self.path / _CONFIG} must hold a JSON object, got {type(config).__name__}")
+            raise RunError(f"{self.path / CONFIG} must hold a JSON object, got {type(config).__name__}")
         return config
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Replace the configuration in one step."""
-        text = json.dumps(config, indent=2) + "\n"
-        self.write(_CONFIG, lambda target: target.write_text(text, encoding="utf-8"), replace=True)
+        self._write_bytes(CONFIG, _as_bytes(config))
+
+    def seal(self, config: Mapping[str, Any], *, sign: Sign | None = None) -> None:
+        """Write the manifest of all that is here, and then the configuration, which is in it already.
+
+        A process that is killed in between leaves a run that is still ``running``, as it was: only the last step seals it.
+        """
+        text = _as_bytes({**config, "sealed": True})
+        manifest = Manifest.of(self.path, config=text).text()
+        (self.path / SIGNATURE).unlink(missing_ok=True)
+        self._write_bytes(MANIFEST, manifest)
+        if sign is not None:
+            self.sign(sign)
+        self._write_bytes(CONFIG, text)
+
+    def sign(self, sign: Sign) -> None:
+        """Write a signature of the manifest."""
+        if not (self.path / MANIFEST).exists():
+            raise RunError(
+                f"{self.path} has no manifest to sign: it was written by an older Holdfast; 'holdfast compact' writes a copy with one"
+            )
+        self._write_bytes(SIGNATURE, sign((self.path / MANIFEST).read_bytes()))
+
+    def changes(self) -> list[str]:
+        """What is not as the manifest says, in words. A run that was never sealed, as 0.1.0 wrote them, has none."""
+        text = self._config_bytes()
+        config, manifest = self._parsed(text), Manifest.read(self.path)
+        finished = config.get("status", COMPLETE) != RUNNING
+        if manifest is None:
+            return [f"{MANIFEST} is missing"] if finished and "sealed" in config else []
+        found = manifest.differences(self.path, config=text, finished=finished)
+        # Whoever goes on with an interrupted run says so in its configuration first: then it is read as unfinished.
+        return self.changes() if found and self._config_bytes() != text else found
+
+    def check_unchanged(self) -> None:
+        """Refuse a run that is not as its manifest says."""
+        found = self.changes()
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise RunError(
+                f"{self.path} is not as it was written: {found[0]}{more}; restore it from a copy. 'holdfast verify' lists all that "
+                f"is wrong with it"
+            )
+
+    def _write_bytes(self, name: str, content: bytes) -> None:
+        self.write(name, lambda target: target.write_bytes(content), replace=True)
 
     def write(self, name: str, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
         """Write a file beside its place, then move it there; a failure leaves what was there."""
@@ -186,6 +244,10 @@ def free_name(parent: Path, name: str) -> Path:
 def now() -> str:
     """The time, as ``run.json`` records it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _as_bytes(config: Mapping[str, Any]) -> bytes:
+    return (json.dumps(config, indent=2) + "\n").encode()
 
 
 def _is_bare(path: Path) -> bool:

@@ -15,10 +15,10 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo, measure_named
 from holdfast.noise import Noise, as_noise, noise_fields
-from holdfast.runs.folder import RunFolder, file_stem, now
+from holdfast.runs.folder import FORMAT, RUNNING, RunFolder, file_stem, now
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_numbers, read_log
+from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_lines, log_numbers, parse_log, read_log
 from holdfast.scores.rounding import floor_significant
 
 _TABLE = "imported.parquet"
@@ -58,8 +58,9 @@ def import_log(
     if noise is not None or sigma is not None:
         config.update(noise_fields(as_noise(noise, sigma)))
     RunFolder.check_room(out, bytes_needed=200 * len(log))
-    folder = RunFolder.create(out, config)
-    folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd"))
+    folder = RunFolder.create(out, {**config, "status": RUNNING})
+    folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
+    folder.seal({"format": FORMAT, **config})
     return ImportedRun(folder)
 
 
@@ -103,9 +104,21 @@ class ImportedRun(Run):
         """The log as it was imported."""
         path = self.path / _TABLE
         try:
-            return pq.read_table(path)
+            return pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             raise RunError(f"{path} cannot be read ({error}); import the log again") from error
+
+    def check(self) -> Iterator[str]:
+        """What in the log cannot be, in words."""
+        if self.log.column_names != self.config["columns"]:
+            yield f"{_TABLE} has other columns than run.json says: {', '.join(self.log.column_names)}"
+        again = parse_log(self.path / _TABLE, list(log_lines(self.log)))
+        if [field.type for field in again.schema] != [field.type for field in self.log.schema]:
+            yield f"{_TABLE} has columns of other types than a log: {self.log.schema}"
+        if (self.radii is None) != (tuple(self.log.column_names) == COHEN_COLUMNS):
+            yield f"run.json says that the log is of the {self.measures[0]}, which it is not"
+        elif self.radii is not None:
+            _measure(self.path / _TABLE, self.log, self.measure(self.measures[0]))
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """A log has bounds, and no samples to compute others from."""

@@ -1,17 +1,17 @@
 """Resuming an interrupted run: checks that the question is the same."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import RunError
 from holdfast.noise import describe_step
-from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.folder import INTERRUPTED, RUNNING, RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.zoo.datasets.labelled import LabelledData
-
-COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
 
 # What must agree for the rest of a run to be what it would have been, by where run.json has it; where it was computed need not.
 _SAME = {
@@ -45,6 +45,21 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
         raise RunError(
             f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "
             f"Repeat the command it was begun with to continue it, or choose another place"
+        )
+
+
+def check_answers(folder: RunFolder, network: Callable[[SpotCheck], str]) -> None:
+    """Refuse a network that does not answer as the one the run was begun with; ``network`` says how it differs, or nothing.
+
+    The fingerprint knows a network's classes by their names: this sees that their code was edited.
+    """
+    known = SpotCheck.read(folder.path / SPOT_CHECK)
+    fault = "" if known is None else network(known)
+    if fault:
+        raise RunError(
+            f"{folder.path} exists already and is left as it is: it was begun with a network of the same weights that answers "
+            f"otherwise (on the rows of its spot check, the {fault}): the code of its classes was changed. Change it back to "
+            f"continue, or choose another place"
         )
 
 

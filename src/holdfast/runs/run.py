@@ -12,16 +12,20 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.progress import OnDone, ignore
-from holdfast.runs.folder import RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.validation import check_radii
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from holdfast.runs.verification import Verification
 
 _POINTS = 201
 
@@ -99,6 +103,18 @@ class Run(ABC):
         found = (self.config.get("fingerprints") or {}).get("weights")
         return None if found is None else str(found)
 
+    @cached_property
+    def spot_check(self) -> SpotCheck | None:
+        """A few noisy rows and the network's answers to them; None where none were kept."""
+        return SpotCheck.read(self.path / SPOT_CHECK)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``running`` or ``interrupted`` as recorded; ``incomplete`` if it should be complete and rows are missing."""
+        recorded = str(self.config.get("status", COMPLETE))
+        missing = self.config.get("inputs", len(self)) != len(self)
+        return "incomplete" if missing and recorded == COMPLETE else recorded
+
     @property
     @abstractmethod
     def measures(self) -> tuple[str, ...]:
@@ -170,6 +186,12 @@ class Run(ABC):
     @abstractmethod
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """Each certificate with its label, in the order of the index: what :func:`holdfast.choose_threshold` takes."""
+
+    def verify(self, *, key: Path | None = None) -> "Verification":
+        """Check the files against their digests and recompute what follows from the counts: :func:`holdfast.runs.verify.verify`."""
+        from holdfast.runs.verify import verify
+
+        return verify(self.path, key=key)
 
     def __len__(self) -> int:
         return len(self.answers.index)

@@ -25,6 +25,8 @@ from holdfast.scores.grid import Grid
 from holdfast.validation import check_sides
 
 _PREFIX = "part-"
+ADDED = ("compiled", "shift")
+"""Columns that older runs lack."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Entry:
 def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
     """The columns of a run that counted these measures."""
     names = [info.name for info in measures]
-    lists = {_counters: pa.list_(pa.int32()), _counts: pa.list_(pa.int64())}
+    lists = {counters_column: pa.list_(pa.int32()), counts_column: pa.list_(pa.int64())}
     return pa.schema(
         [
             ("index", pa.int64()),
@@ -49,7 +51,7 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
             ("n", pa.int64()),
             ("votes", pa.int64()),
             ("label_radius", pa.float64()),
-            *((_lower_at_0(name), pa.float64()) for name in names),
+            *((lower_at_0(name), pa.float64()) for name in names),
             ("bins", pa.int32()),
             *((column(name), kind) for name in names for column, kind in lists.items()),
             ("seconds", pa.float64()),
@@ -59,15 +61,18 @@ def schema_of(measures: Sequence[MeasureInfo]) -> pa.Schema:
     )
 
 
-def _lower_at_0(measure: str) -> str:
+def lower_at_0(measure: str) -> str:
+    """The column of a measure's lower bound at the input itself."""
     return f"{measure}_lower_at_0"
 
 
-def _counters(measure: str) -> str:
+def counters_column(measure: str) -> str:
+    """The column of a measure's occupied counters."""
     return f"{measure}_counters"
 
 
-def _counts(measure: str) -> str:
+def counts_column(measure: str) -> str:
+    """The column of what they counted."""
     return f"{measure}_counts"
 
 
@@ -106,12 +111,12 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         "shift": [certificate.provenance.shift for certificate in certificates],
     }
     for name in (info.name for info in measures):
-        columns[_lower_at_0(name)] = [
+        columns[lower_at_0(name)] = [
             each.curve(name).lower(0.0) if name in each.claims else None for each in certificates
         ]
         histograms = [each[name] for each in evidence]
-        columns[_counters(name)] = [each.occupied for each in histograms]
-        columns[_counts(name)] = [each.counts[each.occupied] for each in histograms]
+        columns[counters_column(name)] = [each.occupied for each in histograms]
+        columns[counts_column(name)] = [each.counts[each.occupied] for each in histograms]
     return pa.table(columns, schema=schema_of(measures))
 
 
@@ -122,7 +127,9 @@ def write_table(folder: RunFolder, number: int, table: pa.Table) -> None:
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
 
     def write(path: Path) -> None:
-        pq.write_table(table, path, compression="zstd", use_dictionary=False, column_encoding=encoding)
+        pq.write_table(
+            table, path, compression="zstd", use_dictionary=False, column_encoding=encoding, write_page_checksum=True
+        )
 
     folder.write(f"certificates/{_PREFIX}{number:05d}.parquet", write, replace=True)
 
@@ -134,32 +141,40 @@ def write_part(folder: RunFolder, number: int, entries: Sequence[Entry]) -> None
 
 def next_part(folder: RunFolder) -> int:
     """The first number above every part's."""
-    numbers = [path.stem.removeprefix(_PREFIX) for path in _parts(folder)]
+    numbers = [path.stem.removeprefix(_PREFIX) for path in parts_of(folder)]
     return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
 
 
 def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Plain columns of all entries, in the order of their index; refused if an input is there twice."""
-    parts = [_read(path, list({"index", *names})) for path in _parts(folder)]
+    parts = [read_part(path, list({"index", *names})) for path in parts_of(folder)]
     if not parts:
         return {name: np.zeros(0, dtype=np.int64) for name in names}
-    table = pa.concat_tables(parts).sort_by("index")
+    table = _by_index(pa.concat_tables(parts))
     if (np.diff(table.column("index").to_numpy()) == 0).any():
         raise RunError(f"{folder.path} holds the same input more than once; remove the part file that was copied")
     return {name: table.column(name).to_numpy() for name in names}
 
 
 def read_entries(
-    folder: RunFolder, config: Mapping[str, Any], noise: Noise, measures: Sequence[MeasureInfo]
+    folder: RunFolder,
+    config: Mapping[str, Any],
+    noise: Noise,
+    measures: Sequence[MeasureInfo],
+    *,
+    where: NDArray[np.bool_] | None = None,
 ) -> Iterator[Entry]:
-    """All entries of a run, in the order of their index; one part in memory at a time, if the parts are in order."""
+    """Entries of a run, in the order of their index; one part in memory at a time, if the parts are in order.
+
+    ``where`` says which of them, in that order; all by default.
+    """
     read_columns(folder, ["index"])  # refuses a run that holds an input twice
     method, sides = method_named(config["method"]), check_sides(config["sides"])
-    for row in _rows(folder, schema_of(measures)):
+    for row in _rows(folder, schema_of(measures), where=where):
         histograms = {
             info: ScoreHistogram.from_occupied(
-                row[_counters(info.name)],
-                row[_counts(info.name)],
+                row[counters_column(info.name)],
+                row[counts_column(info.name)],
                 bins=row["bins"],
                 support=info.support,
                 noise=noise,
@@ -187,7 +202,7 @@ def read_entries(
 
 def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterator[OccupiedCounters]:
     """The counts of one measure of every input, in the order of their index, and nothing else of them."""
-    counters, counts = _counters(measure.name), _counts(measure.name)
+    counters, counts = counters_column(measure.name), counts_column(measure.name)
     for row in _rows(folder, schema_of([measure]), ["index", "bins", counters, counts]):
         yield OccupiedCounters(row[counters], row[counts], Grid(measure.support, row["bins"]), noise=noise)
 
@@ -195,20 +210,21 @@ def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterat
 def read_shifts(folder: RunFolder) -> NDArray[np.float64]:
     """How far each input was from the point that was sampled, in the order of their index; nowhere in runs of 0.1.0."""
     schema = pa.schema([("index", pa.int64()), ("shift", pa.float64())])
-    parts = [_read(path, schema.names, schema) for path in _parts(folder)]
+    parts = [read_part(path, schema.names, schema) for path in parts_of(folder)]
     shifts = pa.concat_tables(parts or [schema.empty_table()]).sort_by("index").column("shift")
     return np.asarray(shifts.fill_null(0.0).to_numpy(), dtype=np.float64)
 
 
-def _parts(folder: RunFolder) -> list[Path]:
+def parts_of(folder: RunFolder) -> list[Path]:
     """All parts, in the order they were written in."""
     found = (folder.path / "certificates").glob(f"{_PREFIX}*.parquet")
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
-def _read(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
+def read_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
+    """Some columns of one part, or all; refused if its pages do not have the checksums that were written with them."""
     try:
-        table = pq.read_table(path, columns=columns, schema=schema)
+        table = pq.read_table(path, columns=columns, schema=schema, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
     for name in table.column_names:
@@ -217,25 +233,44 @@ def _read(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = 
     return table
 
 
-def _rows(folder: RunFolder, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
+def _rows(
+    folder: RunFolder,
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+    *,
+    where: NDArray[np.bool_] | None = None,
+) -> Iterator[Mapping[str, Any]]:
+    done = 0
     for group in _in_order(folder):
-        table = pa.concat_tables(_read(path, columns, schema) for path in group).sort_by("index")
-        # Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long.
-        found = {name: table.column(name).combine_chunks() for name in table.column_names}
-        lists = {name: column for name, column in found.items() if pa.types.is_list(column.type)}
-        plain = {name: column.to_pylist() for name, column in found.items() if name not in lists}
-        for row in range(len(table)):
-            yield {
-                **{name: values[row] for name, values in plain.items()},
-                **{name: column[row].values.to_numpy() for name, column in lists.items()},
-            }
+        table = _by_index(pa.concat_tables(read_part(path, columns, schema) for path in group))
+        wanted = table if where is None else table.filter(where[done : done + len(table)])
+        done += len(table)
+        yield from rows_of(wanted)
+
+
+def rows_of(table: pa.Table) -> Iterator[Mapping[str, Any]]:
+    """Row by row. Lists of counts stay NumPy arrays: as Python numbers they would take a hundred times as long."""
+    found = {name: table.column(name).combine_chunks() for name in table.column_names}
+    lists = {name: column for name, column in found.items() if pa.types.is_list(column.type)}
+    plain = {name: column.to_pylist() for name, column in found.items() if name not in lists}
+    for row in range(len(table)):
+        yield {
+            **{name: values[row] for name, values in plain.items()},
+            **{name: column[row].values.to_numpy() for name, column in lists.items()},
+        }
+
+
+def _by_index(table: pa.Table) -> pa.Table:
+    """In the order of the index; most are, and sorting lists of counts takes longer than reading them."""
+    ascending = (np.diff(table.column("index").to_numpy()) >= 0).all()
+    return table if ascending else table.sort_by("index")
 
 
 def _in_order(folder: RunFolder) -> list[list[Path]]:
     """The parts, in groups to be read one after the other: only parts of a group share a range of indices."""
     ranges = []
-    for path in _parts(folder):
-        indices = _read(path, ["index"]).column("index").to_numpy()
+    for path in parts_of(folder):
+        indices = read_part(path, ["index"]).column("index").to_numpy()
         if indices.size:
             ranges.append((int(indices.min()), int(indices.max()), path))
     groups: list[list[Path]] = []

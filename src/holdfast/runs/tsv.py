@@ -6,7 +6,7 @@ A certificate that abstains is written with class -1, and keeps its bounds. In m
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,17 @@ def log_numbers(log: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
 def write_log(path: Path, log: pa.Table) -> None:
     """Write a log; reading it back gives the same log, rounded down as written."""
     with path.open("w", encoding="utf-8") as file:
-        file.write("\t".join(log.column_names) + "\n")
-        for batch in log.to_batches(max_chunksize=_ROWS):
-            for index, label, predicted, *numbers, correct, seconds in zip(*batch.to_pydict().values(), strict=True):
-                rounded = [format(floor_significant(number, 3), ".3") for number in numbers]
-                cells = [index, label, predicted, *rounded, int(correct), timedelta(seconds=seconds)]
-                file.write("\t".join(map(str, cells)) + "\n")
+        file.writelines(log_lines(log))
+
+
+def log_lines(log: pa.Table) -> Iterator[str]:
+    """A log as it is written."""
+    yield "\t".join(log.column_names) + "\n"
+    for batch in log.to_batches(max_chunksize=_ROWS):
+        for index, label, predicted, *numbers, correct, seconds in zip(*batch.to_pydict().values(), strict=True):
+            rounded = [format(floor_significant(number, 3), ".3") for number in numbers]
+            cells = [index, label, predicted, *rounded, int(correct), timedelta(seconds=seconds)]
+            yield "\t".join(map(str, cells)) + "\n"
 
 
 def read_log(path: Path) -> pa.Table:
@@ -74,7 +79,12 @@ def read_log(path: Path) -> pa.Table:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read as text ({error})") from error
-    header = tuple(lines[0].split("\t")) if lines else ()
+    return parse_log(path, lines)
+
+
+def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
+    """The lines of a log; ``path`` is where they come from. Each input may appear once, and numbers must make sense."""
+    header = tuple(lines[0].rstrip("\n").split("\t")) if lines else ()
     if header not in (COHEN_COLUMNS, PAPER_COLUMNS):
         raise RunError(
             f"{path} has the columns {', '.join(header) or '(none)'}; expected '{', '.join(COHEN_COLUMNS)}' (Cohen et al.) "

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.runs.folder import RunFolder, now
-from holdfast.runs.resume import COMPLETE, INTERRUPTED, RUNNING, check_same
+from holdfast.certificates.spot_check import SpotCheck
+from holdfast.runs.folder import COMPLETE, INTERRUPTED, RUNNING, RunFolder, Sign, now
+from holdfast.runs.manifest import SPOT_CHECK
+from holdfast.runs.resume import check_answers, check_same
 from holdfast.runs.store import next_part, read_columns, write_table
 
 _SECONDS = 10.0
@@ -24,16 +26,32 @@ class RunWriter:
 
     An unfinished run of the same question is continued; a new folder is made with the first entries. The folder is locked
     while it is written to. What is finished is kept, whatever happens; the run is complete when the ``with`` block ends.
+    Then, and when it is interrupted, it is sealed with a manifest.
+
+    Parameters:
+        network: compares the network with a spot check; says how it answers otherwise, or nothing.
+        spot_check: makes that of a new run.
+        sign: signs the manifest.
 
     Attributes:
         seed: the one recorded, where a run is continued.
         finished: the indices of entries that are there already.
     """
 
-    def __init__(self, path: Path, config: Mapping[str, Any], *, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        *,
+        network: Callable[[SpotCheck], str],
+        spot_check: Callable[[], SpotCheck],
+        seed: int | None = None,
+        sign: Sign | None = None,
+    ) -> None:
         self.finished: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.seed = int(config["provenance"]["seed"], 16)
         self._folder, self._config, self._asked_seed = RunFolder(path), config, seed
+        self._network, self._spot_check, self._sign = network, spot_check, sign
         self._lock: ExitStack | None = None
         self._parts = 0
         self._waiting: list[pa.Table] = []
@@ -46,17 +64,28 @@ class RunWriter:
         if not RunFolder.holds_run(folder.path):
             RunFolder.refuse(folder.path)
             return self
-        check_same(folder, self._config, self._asked_seed)  # before the lock: what is refused is not touched at all
+        self._check()  # before the lock: what is refused is not touched at all
         with ExitStack() as lock:
             lock.enter_context(folder.locked())
-            check_same(folder, self._config, self._asked_seed)
+            self._check()
             folder.sweep()
             recorded = folder.config()
             self.seed = int(recorded["provenance"]["seed"], 16)
             self.finished, self._parts = read_columns(folder, ["index"])["index"], next_part(folder)
             folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), now()]})
+            self._write_spot_check()
             self._lock = lock.pop_all()
         return self
+
+    def _check(self) -> None:
+        """Refuse a run of another question or another network, and one that is not as it was written."""
+        check_same(self._folder, self._config, self._asked_seed)
+        self._folder.check_unchanged()
+        check_answers(self._folder, self._network)
+
+    def _write_spot_check(self) -> None:
+        if not (self._folder.path / SPOT_CHECK).exists():
+            self._folder.write(SPOT_CHECK, self._spot_check().write)
 
     def add(self, entries: pa.Table) -> None:
         """Take finished entries in their compact form."""
@@ -84,13 +113,14 @@ class RunWriter:
                 self._lock = lock.pop_all()
         if not RunFolder.holds_run(path):
             RunFolder.create(path, self._config)
+        self._write_spot_check()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.flush()
             if self._lock is not None:
                 status = COMPLETE if kind is None else INTERRUPTED
-                self._folder.write_config({**self._folder.config(), "status": status})
+                self._folder.seal({**self._folder.config(), "status": status}, sign=self._sign)
         finally:
             if self._lock is not None:
                 self._lock.close()

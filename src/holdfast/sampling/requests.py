@@ -13,6 +13,7 @@ from torch import Tensor
 
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Selection
+from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
@@ -114,6 +115,23 @@ class CertifyRequest(Request[Sampled]):
         choosing = self._selection()
         selection, evidence = yield choosing, self._estimation(0, self.n, choosing)
         return Sampled(cast(Selection, selection), cast(Evidence, evidence))
+
+
+@dataclass(eq=False)
+class RecountRequest(Request[Sampled]):
+    """Counts for a class that was chosen before, and beside them what fresh copies would choose: to check a certificate."""
+
+    target: int
+
+    def steps(self) -> Step[Sampled]:
+        """First the selection, which knows how many classes there are."""
+        selection = yield from self._choose()
+        if self.target >= len(selection.sums):
+            raise InvalidArgument(
+                f"the model has {len(selection.sums)} classes, and counts are asked for class {self.target}"
+            )
+        evidence = yield from self._more(0, self.n, self.target)
+        return Sampled(selection, evidence)
 
 
 @dataclass(eq=False)

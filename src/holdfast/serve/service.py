@@ -17,6 +17,7 @@ from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import GridInput, check_input, on_grid, step_for
+from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import sampled_noise, secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
@@ -349,6 +350,7 @@ def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) 
             f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[2]} and {got[3]}; "
             f"serve what was calibrated, or calibrate what is served"
         )
+    check_calibrated(smoothed.model, triage.spot_check)
     copies_of("the n of the triage", triage.n, limits)
 
 

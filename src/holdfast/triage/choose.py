@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.triage.attack_bounds import AttackBounds, Labelled, Origin, bound_attacks
 from holdfast.triage.reliability import reliability
@@ -27,6 +28,7 @@ def choose_threshold(
     alpha: float | None = None,
     thresholds: Sequence[float] | None = None,
     fingerprint: str | None = None,
+    spot_check: SpotCheck | None = None,
 ) -> Triage:
     """Choose a confidence threshold above which a service may decide automatically, although every input may be attacked.
 
@@ -42,6 +44,7 @@ def choose_threshold(
         alpha: failure probability of each certificate, and of each decision at deployment; default epsilon/50.
         thresholds: those to try, in [0.5, 1); default 40 from 0.98 down to 0.5. Fewer get more of delta each.
         fingerprint: of the network, such as ``smoothed.fingerprint`` or ``run.fingerprint``: deployment then refuses another.
+        spot_check: of the network, such as ``run.spot_check``: deployment then refuses one that answers otherwise.
     """
     radius, epsilon, delta = check_radius(radius), check_share("epsilon", epsilon), check_share("delta", delta)
     own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
@@ -56,7 +59,9 @@ def choose_threshold(
         for rule, test, certified in zip(rules, tests, certified_among(tests, epsilon, delta), strict=True)
     )
     scores = reliability(bounds, delta=delta)
-    return Triage(radius, epsilon, delta, own_alpha, len(bounds), origin, rows, scores, fingerprint)
+    return Triage(
+        radius, epsilon, delta, own_alpha, len(bounds), origin, rows, scores, fingerprint, spot_check=spot_check
+    )
 
 
 def threshold_test(bounds: AttackBounds, rule: AcceptanceRule) -> ThresholdTest:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.settings import Settings
+from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
@@ -67,6 +68,7 @@ class Triage:
 
     Attributes:
         fingerprint: of the network that the certificates are of, where it is known; see ``smoothed.fingerprint``.
+        spot_check: a few rows and that network's answers, where they are known: its code may change under one fingerprint.
     """
 
     radius: float
@@ -79,6 +81,7 @@ class Triage:
     reliability: Reliability
     fingerprint: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    spot_check: SpotCheck | None = None
 
     @property
     def chosen(self) -> Row | None:
@@ -131,8 +134,13 @@ class Triage:
         return Settings(self.n, self.n0, alpha=0.5, claims=("score",))
 
     def check_network(self, fingerprint: str | None) -> None:
-        """Refuse a network other than the calibrated one; warn if they cannot be compared."""
+        """Refuse a network other than the calibrated one; warn if they cannot be compared.
+
+        A spot check compares answers, where it is run: see ``smoothed.triage``.
+        """
         if self.fingerprint is None or fingerprint is None:
+            if self.spot_check is not None:
+                return
             unknown = "the triage was made without one" if self.fingerprint is None else "this network has none"
             warnings.warn(
                 f"whether this is the network that the threshold was chosen for cannot be checked: {unknown}; "
@@ -184,6 +192,7 @@ class Triage:
         """Plain values for JSON; a threshold at which nothing can be accepted is sure from null."""
         plain = asdict(self)
         plain["origin"] = self.origin.to_dict()
+        plain["spot_check"] = None if self.spot_check is None else self.spot_check.to_dict()
         plain["rows"] = [
             {**row, "sure_from": row["sure_from"] if row["sure_from"] < math.inf else None} for row in plain["rows"]
         ]
@@ -197,11 +206,13 @@ class Triage:
         if d.get("format") != FORMAT:
             raise InvalidArgument(f"expected a triage file of format {FORMAT}, got format {d.get('format')!r}")
         try:
-            plain = {each.name: d[each.name] for each in fields(cls) if each.name != "fingerprint"}
+            plain = {each.name: d[each.name] for each in fields(cls) if each.name not in ("fingerprint", "spot_check")}
+            known = d.get("spot_check")
             found = cls(
                 **{
                     **plain,
                     "fingerprint": d.get("fingerprint"),
+                    "spot_check": None if known is None else SpotCheck.from_dict(known),
                     "origin": Origin.from_dict(plain["origin"]),
                     "rows": tuple(_row(row) for row in plain["rows"]),
                     "reliability": Reliability(**plain["reliability"]),
