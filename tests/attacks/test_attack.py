@@ -154,7 +154,7 @@ def test_without_clipping_the_whole_ball_is_searched() -> None:
             lambda smoothed, x: hf.attack(smoothed, x, 0.1, attack="hard"),  # type: ignore[arg-type]
             r"attack must be Attack\(steps=",
         ),
-        (lambda smoothed, x: hf.Attack(steps=0), "steps must be a whole number"),
+        (lambda *_: hf.Attack(steps=0), "steps must be a whole number"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(

@@ -50,7 +50,8 @@ class Attacked:
         radius: how far it was allowed to go.
         distance: how far it went, in the norm of the noise.
         target: the class whose average was attacked.
-        evidence: counts of n fresh copies for that class.
+        gradients: whether the model has gradients; if not, it was attacked by its scores alone.
+        evidence: counts of n fresh copies for the class.
     """
 
     x: NDArray[np.float32] = field(repr=False)
@@ -58,6 +59,7 @@ class Attacked:
     distance: float
     target: int
     alpha: float
+    gradients: bool
     evidence: Evidence = field(repr=False)
 
     def mean(self, measure: str = "score") -> float:
@@ -130,22 +132,33 @@ def attack_many(
     known_seed, hard = check_seed(seed), attack or Attack()
     if not isinstance(hard, Attack):
         raise InvalidArgument(f"attack must be Attack(steps=..., copies=..., restarts=...), got {attack!r}")
-    waiting: deque[tuple[Aim, Tensor, float]] = deque()
+    waiting: deque[_Found] = deque()
 
     def requests() -> Iterator[EstimateRequest]:
-        for number, (aim, point, distance) in enumerate(_points(smoothed, aims, hard, measure, known_seed)):
-            waiting.append((aim, point, distance))
-            yield EstimateRequest(point, known_seed, number, 1, n, aim.target)
+        for number, each in enumerate(_points(smoothed, aims, hard, measure, known_seed)):
+            waiting.append(each)
+            yield EstimateRequest(each.point, known_seed, number, 1, n, each.aim.target)
 
     for request in smoothed.run_requests(requests(), batch):
-        aim, point, distance = waiting.popleft()
-        yield Attacked(point.numpy(), aim.radius, distance, aim.target, alpha, request.answer)
+        found = waiting.popleft()
+        aim, point = found.aim, found.point.numpy()
+        yield Attacked(point, aim.radius, found.distance, aim.target, alpha, found.gradients, request.answer)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A point that is not measured yet."""
+
+    aim: Aim
+    point: Tensor
+    distance: float
+    gradients: bool
 
 
 def _points(
     smoothed: SmoothedClassifier, aims: Iterable[Aim], attack: Attack, measure: str, seed: int
-) -> Iterator[tuple[Aim, Tensor, float]]:
-    """Each aim with the point found and its distance; found together, as many as there is room for."""
+) -> Iterator[_Found]:
+    """A point for each aim; found together, as many as there is room for."""
     rest, number = iter(aims), 0
     average: NoisyAverage | None = None
     together = 1  # the first tells how large they are
@@ -157,7 +170,7 @@ def _points(
         balls = _balls(smoothed, group, attack)
         points = attack.points(average, balls, targets, x.shape, streams)
         for aim, point, distance in zip(group, torch.from_numpy(points), balls.distances(points), strict=True):
-            yield aim, point.reshape(x.shape), float(distance)
+            yield _Found(aim, point.reshape(x.shape), float(distance), average.differentiable)
         number += len(group)
         together = max(1, min(_TOGETHER, _NUMBERS // (x.numel() * attack.copies_for(average))))
 

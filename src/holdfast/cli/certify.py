@@ -37,9 +37,7 @@ def certify(
         None, help="Use this many equal-count thresholds, as the paper does; default: every order statistic."
     ),
     outputs: str = options.OUTPUTS,
-    inputs_kind: str = typer.Option(
-        "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
-    ),
+    inputs_kind: str = options.INPUTS,
     batch: int | None = options.BATCH,
     skip: int = typer.Option(1, help="Certify every k-th input."),
     max_: int | None = typer.Option(None, "--max", help="Certify at most this many inputs."),
