@@ -12,7 +12,7 @@ _STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
 
 
 def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
-    """Round steps up to four times the noise's scale (or further, if asked), with every radius that was asked for, is known or was attacked at."""
+    """Round steps up to four times the noise's scale (or further, if asked), with every radius asked for, known or attacked at."""
     named = {0.0}
     for run in runs:
         named.update(question.radii_for(run))
