@@ -87,6 +87,7 @@ class Attack:
         for _ in range(self.steps):
             standard = _standard(average.noise, streams, (self.copies_for(average), *shape))
             gradients = average.gradients(_shaped(points, shape), targets, standard).flatten(1).double().numpy()
+            gradients = np.nan_to_num(gradients)  # where a network has none, another step may find one
             sizes = np.linalg.norm(gradients, axis=1, keepdims=True)
             direction -= gradients / np.maximum(sizes, np.finfo(np.float64).tiny)
             points = balls.points(balls.farthest(direction))

@@ -24,7 +24,7 @@ from holdfast.smoothed import SmoothedClassifier
 from holdfast.validation import check_alpha, check_count, check_radius
 
 _TOGETHER = 64
-_NUMBERS = 2**24
+_NUMBERS = 2**21
 _MEAN = Betting()
 
 
