@@ -108,7 +108,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     images = small_images(asked.photos, asked.inputs)
-    audits = {
+    audits: dict[str, Callable[[], Audit]] = {
         "fashion-mnist": fashion,
         **{name: partial(cifar, name, images) for name in CIFAR},
         **{f"probit, bounds at {part:g} R": partial(probit, part) for part in (1.0, 0.9, 0.8)},

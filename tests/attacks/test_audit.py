@@ -50,6 +50,7 @@ def test_an_honest_run_passes_and_is_left_as_it_was(certified: Path, capsys: pyt
     for row in audit.rows():
         assert row.certified < row.attacked < row.clean
         assert (row.inputs, row.violations) == (6, 0)
+    assert audit.notes.level == pytest.approx(0.001 / (6 * 2 * 2))
     assert (audit.column("distance") <= audit.column("radius")).all()
     assert (audit.column("attacked", "margin") < audit.column("upper", "margin")).all()
 

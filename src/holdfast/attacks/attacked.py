@@ -74,7 +74,7 @@ class Attacked:
         return low, (a + b) - _MEAN.lower(scores.survival_upper(), share, "both")
 
     def upper(self, measure: str, alpha: float) -> float:
-        """An upper bound on the average that holds with probability at least ``1 - alpha``, and nothing else does."""
+        """An upper bound on the average, by itself: it holds with probability at least ``1 - alpha``."""
         a, b = self.evidence[measure].support
         return (a + b) - _MEAN.lower(self.evidence[measure].survival_upper(), alpha)
 

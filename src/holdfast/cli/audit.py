@@ -59,7 +59,7 @@ def audit(
     whole = open_dataset(data, split=split or str(config.get("split", "test")))
     inputs = Images(whole, check_same_inputs(opened, whole))
     checkpoint = open_model(model, whole)
-    check_images(whole, progress)
+    check_images(whole.every(int(config.get("skip") or 1), config.get("max")), progress)
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=opened.noise,
