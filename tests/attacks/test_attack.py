@@ -143,6 +143,20 @@ def test_without_clipping_the_whole_ball_is_searched() -> None:
     assert whole.distance == pytest.approx(0.5, abs=0.01)
 
 
+class Valleys(nn.Module):
+    """One number: the score falls on both sides, further above zero than below."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = 2 - 4 * x[:, 0].relu() - 2 * (-x[:, 0]).relu()
+        return torch.stack((first, torch.zeros_like(first)), 1)
+
+
+def test_restarts_leave_a_shallow_valley_and_the_best_is_kept() -> None:
+    smoothed, x = hf.SmoothedClassifier(Valleys(), 0.05), np.array([-0.2], dtype=np.float32)
+    found = [hf.attack(smoothed, x, 1.0, attack=hf.Attack(restarts=k), n=200, seed=1).x[0] for k in (1, 6)]
+    assert found == pytest.approx([-1.2, 0.8], abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("refused", "words"),
     [

@@ -96,7 +96,7 @@ def _fill_l2(sizes: NDArray[np.float64], room: NDArray[np.float64], radii: NDArr
         left = radii**2 - np.sum(np.where(full, room, 0.0) ** 2, axis=1)
         free = np.sum(np.where(full, 0.0, sizes) ** 2, axis=1)
         c = np.sqrt(np.maximum(left, 0.0) / np.maximum(free, np.finfo(np.float64).tiny))
-        filled = np.minimum(c[:, None] * sizes, room)
+        filled = np.where(full, room, np.minimum(c[:, None] * sizes, room))
     return filled
 
 
