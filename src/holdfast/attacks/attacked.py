@@ -107,6 +107,7 @@ def attack(
     """
     check_radius(radius)
     check_alpha(alpha)
+    _measure(smoothed, measure)
     known_seed, centre = check_seed(seed), as_input(x, smoothed.inputs, smoothed.noise)
     selection = next(smoothed.run_requests([CertifyRequest(centre, known_seed, 1, n0, 1)], batch)).answer.selection
     if target is not None and check_count("target", target, at_least=0) >= selection.sums.size:
