@@ -111,10 +111,19 @@ class Detached(Turned):
         return super().forward(x).detach()
 
 
-def test_a_module_that_cannot_be_differentiated_is_attacked_by_its_scores() -> None:
+class Rounding(Turned):
+    """A gradient that is zero everywhere."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward((16 * x).round() / 16)
+
+
+@pytest.mark.parametrize("kind", [Detached, Rounding])
+def test_a_module_without_a_useful_gradient_is_attacked_by_its_scores(kind: type[Turned]) -> None:
     x = images(1)[0]
-    smoothed = hf.SmoothedClassifier(Detached(small_net()), 0.25)
+    smoothed = hf.SmoothedClassifier(kind(small_net()), 0.25)
     clean, found = (hf.attack(smoothed, x, radius, n=4_000, seed=1) for radius in (0.0, 0.5))
+    assert not found.gradients
     assert found.interval()[1] < clean.interval()[0]
 
 

@@ -61,8 +61,8 @@ class Attack:
         if len(found) == 1:
             return found[0]
         copies = self.copies_for(average) * _TO_CHOOSE
-        standard = _standard(average.noise, streams, (copies, *shape))
-        values = [average.values(_shaped(each, shape), targets, standard) for each in found]
+        added = _drawn(average.noise, streams, (copies, *shape))
+        values = [average.values(_shaped(each, shape), targets, added) for each in found]
         best = torch.stack(values).argmin(0).numpy()
         return np.asarray(np.stack(found)[best, np.arange(len(best))], dtype=np.float32)
 
@@ -85,8 +85,8 @@ class Attack:
             points = balls.points(balls.farthest(np.stack([each.standard_normal(points.shape[1]) for each in streams])))
         direction = np.zeros_like(balls.centres)
         for _ in range(self.steps):
-            standard = _standard(average.noise, streams, (self.copies_for(average), *shape))
-            gradients = average.gradients(_shaped(points, shape), targets, standard).flatten(1).double().numpy()
+            added = _drawn(average.noise, streams, (self.copies_for(average), *shape))
+            gradients = average.gradients(_shaped(points, shape), targets, added).flatten(1).double().numpy()
             gradients = np.nan_to_num(gradients)  # where a network has none, another step may find one
             sizes = np.linalg.norm(gradients, axis=1, keepdims=True)
             direction -= gradients / np.maximum(sizes, np.finfo(np.float64).tiny)
@@ -94,8 +94,9 @@ class Attack:
         return points
 
 
-def _standard(noise: Noise, streams: Sequence[np.random.Generator], shape: Sequence[int]) -> Tensor:
-    return torch.from_numpy(np.stack([noise.standard(each, shape) for each in streams]))
+def _drawn(noise: Noise, streams: Sequence[np.random.Generator], shape: Sequence[int]) -> Tensor:
+    """Noise for each stream's own point, shape (points, copies, ...)."""
+    return torch.from_numpy(np.float32(noise.scale) * np.stack([noise.standard(each, shape) for each in streams]))
 
 
 def _shaped(points: NDArray[np.float32], shape: torch.Size) -> Tensor:

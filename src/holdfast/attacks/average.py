@@ -31,36 +31,37 @@ class NoisyAverage:
 
     @classmethod
     def of(cls, model: Model, noise: Noise, measure: Measure, x: Tensor) -> "NoisyAverage":
-        """Asks the model for a gradient at an input, to see whether it has any."""
+        """Asks the model for a gradient at an input, to see whether it has any; one that is zero everywhere leads nowhere."""
         row, first = x[None].to(model.device), torch.zeros(1, dtype=torch.int64, device=model.device)
         with model.session():
             found = model.gradient(row, lambda answer: measure(answer, first))
-        return cls(model, noise, measure, found is not None and bool(torch.isfinite(found).all()))
+        useful = found is not None and bool(torch.isfinite(found).all() and found.any())
+        return cls(model, noise, measure, useful)
 
-    def gradients(self, points: Tensor, targets: Tensor, standard: Tensor) -> Tensor:
-        """An estimate of each average's gradient, up to a factor; ``standard`` is noise of shape (points, copies, ...).
+    def gradients(self, points: Tensor, targets: Tensor, added: Tensor) -> Tensor:
+        """An estimate of each average's gradient, up to a factor; ``added`` is noise, of shape (points, copies, ...).
 
         The mean gradient of the copies, if the model has gradients. If not, the covariance of the measure with the noise: for
         Gaussian noise that is the gradient, too (Stein's identity). Noise of either sign cancels what is even in it.
         """
         if self.differentiable:
-            return self._of_copies(points, targets, standard, self._gradient).mean(1)
-        change = self._of_copies(points, targets, standard, self._value)
-        change = change - self._of_copies(points, targets, -standard, self._value)
-        return torch.einsum("pc,pc...->p...", change, standard)
+            return self._of_copies(points, targets, added, self._gradient).mean(1)
+        change = self._of_copies(points, targets, added, self._value)
+        change = change - self._of_copies(points, targets, -added, self._value)
+        return torch.einsum("pc,pc...->p...", change, added)
 
-    def values(self, points: Tensor, targets: Tensor, standard: Tensor) -> Tensor:
+    def values(self, points: Tensor, targets: Tensor, added: Tensor) -> Tensor:
         """An estimate of each average."""
-        return self._of_copies(points, targets, standard, self._value).mean(1)
+        return self._of_copies(points, targets, added, self._value).mean(1)
 
     def _of_copies(
-        self, points: Tensor, targets: Tensor, standard: Tensor, of: Callable[[Tensor, Tensor], Tensor]
+        self, points: Tensor, targets: Tensor, added: Tensor, of: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
         """What ``of`` says of each copy, shape (points, copies, ...)."""
-        count, copies = standard.shape[:2]
+        count, copies = added.shape[:2]
         few = default_batch(torch.device("cpu"), points.shape[1:], 0.0)
         size = few if self.model.device.type == "cpu" else _ON_A_GPU * few
-        rows = (points[:, None] + self.noise.scale * standard).flatten(0, 1)
+        rows = (points[:, None] + added).flatten(0, 1)
         classes = targets.repeat_interleave(copies)
         with self.model.session():
             parts = [

@@ -38,7 +38,7 @@ def audit(
 ) -> None:
     """Attack the smoothed classifier at a run's inputs, and compare with what is certified there.
 
-    Each attacked input is an upper bound beside the certified lower bound. Exits with 10, and says where, if one is below the
+    Each attacked input is an upper bound beside the certified lower bound. Exits with 11, and says where, if one is below the
     other beyond sampling error. Needs the network and the data of the run.
     """
     from holdfast.attacks import Attack
