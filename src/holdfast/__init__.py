@@ -35,6 +35,8 @@ from holdfast.triage import Triage, choose_threshold
 from holdfast.version import installed_version
 
 if TYPE_CHECKING:
+    from holdfast.attacks.attack import Attack
+    from holdfast.attacks.attacked import Attacked, attack
     from holdfast.models.callable import CallableModel
     from holdfast.models.model import Model
     from holdfast.models.torch import TorchModel
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 __version__ = installed_version()
 
 _LAZY = {
+    "Attack": "holdfast.attacks.attack",
+    "Attacked": "holdfast.attacks.attacked",
     "CallableModel": "holdfast.models.callable",
     "Engine": "holdfast.sampling.engine",
     "Local": "holdfast.sampling.local",
@@ -60,6 +64,7 @@ _LAZY = {
     "Run": "holdfast.runs.run",
     "SmoothedClassifier": "holdfast.smoothed",
     "TorchModel": "holdfast.models.torch",
+    "attack": "holdfast.attacks.attacked",
     "certify_run": "holdfast.runs.execute",
 }
 
@@ -67,6 +72,8 @@ __all__ = [
     "CDF",
     "DKW",
     "AdaptiveRadius",
+    "Attack",
+    "Attacked",
     "Band",
     "BerkJones",
     "BestOf",
@@ -119,6 +126,7 @@ __all__ = [
     "Triage",
     "Uniform",
     "adaptive_radius",
+    "attack",
     "bound",
     "bound_many",
     "certify_run",

@@ -12,7 +12,8 @@
     ├── RunError                    exit 7   a run on disk: exists already, damaged, no space left
     ├── NotClaimed                  exit 8   asked for a claim that the certificate does not make
     ├── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
-    └── NotVerified                 exit 10  'holdfast verify' found something wrong with a run
+    ├── NotVerified                 exit 10  'holdfast verify' found something wrong with a run
+    └── AuditFailed                 exit 11  an attack found what a certificate excludes
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
@@ -80,6 +81,12 @@ class NotVerified(HoldfastError):
     """A run is not as it was written, or its numbers do not follow from its counts."""
 
     exit_code = 10
+
+
+class AuditFailed(HoldfastError):
+    """An attacked input's average is below what was certified, beyond sampling error: a certificate of the run is false."""
+
+    exit_code = 11
 
 
 def how_to_install(extra: str) -> str:

@@ -7,6 +7,7 @@ from functools import wraps
 import typer
 from rich.console import Console
 
+from holdfast.cli.audit import audit
 from holdfast.cli.certify import certify
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
@@ -73,6 +74,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "certify": certify,
     "decide": decide,
     "report": report,
+    "audit": audit,
     "import": import_command,
     "export": export,
     "compact": compact,

@@ -38,9 +38,7 @@ def certify(
     ),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
-    inputs_kind: str = typer.Option(
-        "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
-    ),
+    inputs_kind: str = options.INPUTS,
     batch: int | None = options.BATCH,
     skip: int = typer.Option(1, help="Certify every k-th input."),
     max_: int | None = typer.Option(None, "--max", help="Certify at most this many inputs."),

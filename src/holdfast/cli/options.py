@@ -40,6 +40,9 @@ STEP: Any = typer.Option(
 N0: Any = typer.Option(100, help="Other noisy copies per input, to choose the class.")
 ALPHA: Any = typer.Option(0.001, help="Total failure probability of one certificate.")
 OUTPUTS: Any = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'.")
+INPUTS: Any = typer.Option(
+    "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
+)
 BATCH: Any = typer.Option(None, help="Noisy copies per forward pass.")
 SEED: Any = typer.Option(None, help="For a replay; by default secret, and recorded in run.json.")
 DEVICE: Any = typer.Option("auto", help="'auto', 'cpu' or 'cuda'.")

@@ -44,6 +44,13 @@ class Model(ABC):
     def probabilities(self, batch: Tensor) -> Tensor:
         """Class probabilities of each row; called within :meth:`session`."""
 
+    def gradient(self, batch: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor | None:  # noqa: ARG002
+        """The gradient of ``value(probabilities)``, one number a row, by each row; None if there is none to be had.
+
+        Called within :meth:`session`. Attacks use it; certificates do not.
+        """
+        return None
+
     def replicate(self, device: torch.device) -> "Model | None":  # noqa: ARG002
         """The same model with Python state of its own, for another worker; None if there is no telling: use one worker."""
         return None

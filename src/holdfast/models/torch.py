@@ -118,6 +118,18 @@ class TorchModel(Model):
                     f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
                 ) from error
 
+    def gradient(self, batch: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """Of the module, plainly run at its own precision; no weight gets a ``grad``. None if it cannot be differentiated."""
+        with torch.inference_mode(False), torch.enable_grad():
+            rows = batch.clone().requires_grad_(True)
+            try:
+                values = value(as_probabilities(self._module(rows), logits=self._logits))
+                return torch.autograd.grad(values.sum(), rows)[0]
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # the module is foreign code: whatever it does, it can be attacked by its answers alone
+                return None
+
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows; operations are counted on the way."""
         before = self.weights_version

@@ -91,6 +91,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
                 "norm": run.norm,
                 "measures": [run.measure(name).to_dict() for name in measures_of([run]) if name != "label"],
                 **{key: run.config.get(key) for key in ("n", "n0", "alpha", "claims", "sides", "method")},
+                "audit": None if run.audit is None else run.audit.to_dict(),
                 "interval_level": LEVEL,
                 "certified_accuracy": [
                     {

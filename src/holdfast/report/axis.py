@@ -12,12 +12,13 @@ _STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
 
 
 def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
-    """Round steps up to four times the noise's scale (or further, if asked), with every radius that was asked for or is known."""
+    """Round steps up to four times the noise's scale (or further, if asked), with every radius asked for, known or attacked at."""
     named = {0.0}
     for run in runs:
         named.update(question.radii_for(run))
         named.update(run.radii or ())
         named.update(() if run.noise is None else (run.noise.scale,))
+        named.update(() if run.audit is None else run.audit.notes.radii)
     furthest = max(named | {_furthest(run) for run in runs})
     step = _round_step(furthest)
     count = math.ceil(Decimal(repr(furthest)) / step)

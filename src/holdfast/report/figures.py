@@ -21,6 +21,7 @@ from holdfast.runs.plot import (
     frame,
     line_styles,
     method_handles,
+    plain,
     radii_label,
     short_name,
     threshold_handles,
@@ -43,6 +44,10 @@ def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list
         having = [run for run in runs if measure in run.measures]
         figure, name = accuracy_figure(having, measure, question), f"certified_accuracy_{file_stem(measure)}"
         written += [save_figure(figure, folder / f"{name}.{kind}") for kind in ("png", "svg")]
+        audited = [run for run in having if run.audit is not None and measure in run.audit.notes.measures]
+        if audited:
+            figure, name = audit_figure(audited, measure), f"certified_and_attacked_{file_stem(measure)}"
+            written += [save_figure(figure, folder / f"{name}.{kind}") for kind in ("png", "svg")]
     return written
 
 
@@ -83,6 +88,30 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
             handlelength=2.6,
         )
         panels[-1].legend(handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5)
+        return figure
+
+
+def audit_figure(runs: Sequence[Run], measure: str) -> "Figure":
+    """The band between certificate and attack: averages over the audited inputs against the radius, a panel per run."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 3.8))
+        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
+        for axes, run in zip(panels, runs, strict=True):
+            assert run.audit is not None
+            rows = [row for row in run.audit.rows() if row.measure == measure]
+            radii = [row.radius for row in rows]
+            certified, attacked = [row.certified for row in rows], [row.attacked for row in rows]
+            axes.axhline(rows[0].clean, color="0.4", linestyle="--", linewidth=1.2, label="clean")
+            axes.plot(radii, attacked, "o-", color=PALETTE[1], markersize=4, label="attacked: no bound is higher")
+            axes.plot(radii, certified, "o-", color=PALETTE[0], markersize=4, label="certified: nothing is lower")
+            axes.fill_between(radii, certified, attacked, color="0.5", alpha=0.15, linewidth=0)
+            axes.set_title(f"{plain(short_name(run))}\n{rows[0].inputs:,} inputs attacked", fontsize=9.5)
+            axes.set_xlim(left=0.0)
+            axes.set_xlabel(radii_label([run]))
+        panels[0].set_ylabel(f"average {runs[0].measure(measure).title}, mean over inputs")
+        panels[-1].legend(loc="lower left", fontsize=8.5)
         return figure
 
 

@@ -29,6 +29,7 @@ _SCRIPTS = (
     "overview.js",
     "scatter.js",
     "table.js",
+    "audit.js",
     "entry.js",
     "main.js",
 )

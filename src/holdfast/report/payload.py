@@ -14,7 +14,8 @@ from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.noise import describe_step
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
-from holdfast.report.thumbnails import Sheets
+from holdfast.report.thumbnails import Sheets, sheets_of
+from holdfast.runs.audit import Audit
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.method_names import guaranteed, method_description
@@ -154,6 +155,32 @@ def _run(
         },
         "labelRadius": _label(run, radii, columns) if "label" in run.measures else None,
         "pictures": None if pictures is None else asdict(pictures),
+        "audit": None if run.audit is None else _audit(run, run.audit, columns),
+    }
+
+
+def _audit(run: Run, audit: Audit, columns: Columns) -> dict[str, Any]:
+    """What attacks found: for each measure, averages and upper bounds by input and radius; and the attacked images."""
+    places = {int(index): k for k, index in enumerate(run.answers.index)}
+    radii, images = audit.notes.radii, audit.images()
+    flat = [image for _, at_radii in images for image in at_radii]
+    index = audit.column("index")[:: len(radii)]
+
+    def codes(measure: str, name: str) -> dict[str, Any]:
+        return columns.add(upper_codes(audit.column(name, measure), run.measure(measure).support))
+
+    return {
+        "radii": [format_number(radius) for radius in radii],
+        "n": audit.notes.n,
+        "inputs": audit.notes.inputs,
+        "byChance": audit.notes.by_chance,
+        "violations": [str(violation) for violation in audit.violations],
+        "averages": [asdict(row) for row in audit.rows()],
+        "index": columns.add(np.array([places.get(int(each), -1) for each in index], dtype=np.int32)),
+        "attacked": {name: codes(name, "attacked") for name in audit.notes.measures},
+        "upper": {name: codes(name, "upper") for name in audit.notes.measures},
+        "pictured": columns.add(np.array([places.get(index, -1) for index, _ in images], dtype=np.int32)),
+        "pictures": asdict(sheets_of(len(flat), audit.notes.shape, flat.__getitem__)) if flat else None,
     }
 
 

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from holdfast.certificates.describe import in_norm
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, measures_of
+from holdfast.runs.audit import Audit
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
-from holdfast.scores.rounding import floor_decimals, format_number
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 
 
 def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
@@ -59,6 +60,29 @@ def print_report(runs: Sequence[Run], question: Question, console: Console) -> N
     for run in runs:
         console.print(accuracy_table(run, question, width=console.width))
         console.print()
+        if run.audit is not None:
+            console.print(audit_table(run.audit))
+            console.print()
+
+
+def audit_table(audit: Audit) -> RenderableType:
+    """The band between certificate and attack: averages over the audited inputs, by measure and radius."""
+    notes, table = audit.notes, Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("average", no_wrap=True)
+    for name in ("radius", "inputs", "clean", "certified", "attacked", "violations"):
+        table.add_column(name, justify="right", no_wrap=True)
+    measure = ""
+    for row in audit.rows():
+        if measure and measure != row.measure:
+            table.add_section()
+        first, measure = measure != row.measure, row.measure
+        numbers = floor_decimals(row.certified, 3), ceil_decimals(row.attacked, 3)
+        cells = format_number(row.radius), f"{row.inputs:,}", f"{row.clean:.3f}", *numbers, f"{row.violations:,}"
+        table.add_row(measure if first else "", *cells)
+    kind = "its gradients" if notes.gradients else "its scores alone"
+    tested = f"{notes.inputs * len(notes.radii):,} attacked inputs, {notes.n:,} fresh noisy copies each"
+    title = f"audit: {len(audit.violations)} violations; {tested}; the network attacked by {kind}"
+    return Group(Text(title, style="bold"), table, Text(notes.by_chance, style="dim"))
 
 
 def claim_title(row: AccuracyRow) -> str:

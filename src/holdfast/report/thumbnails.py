@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -61,16 +61,25 @@ def thumbnails(run: Run, data: LabelledData) -> Sheets:
     positions = check_same_inputs(run, data)
     if len(data.shape) != 3 or data.shape[0] not in (1, 3):
         raise DatasetError(f"{data.name} holds inputs of shape {data.shape}; pictures have 1 or 3 channels")
-    side = next((side for side in _SIDES if len(run) * side**2 * _BYTES_PER_PIXEL <= _BYTES), _SIDES[-1])
-    _, height, width = data.shape
+
+    def pixels(k: int) -> NDArray[np.uint8]:
+        return np.rint(np.clip(data.image(int(positions[k])), 0, 1) * 255).astype(np.uint8)
+
+    return sheets_of(len(run), data.shape, pixels)
+
+
+def sheets_of(count: int, shape: tuple[int, ...], pixels: Callable[[int], NDArray[np.uint8]]) -> Sheets:
+    """So many pictures, shrunk if they would take too much room; ``pixels`` gives each of them when it is its turn."""
+    side = next((side for side in _SIDES if count * side**2 * _BYTES_PER_PIXEL <= _BYTES), _SIDES[-1])
+    channels, height, width = shape
     shrink = min(1.0, side / max(height, width))
     size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-    lossless = len(run) * size[0] * size[1] * data.shape[0] <= _LOSSLESS_UP_TO
-    sheets = [
-        _sheet(data, positions[first : first + _TILES], size, lossless=lossless)
-        for first in range(0, len(positions), _TILES)
+    lossless = count * size[0] * size[1] * channels <= _LOSSLESS_UP_TO
+    made = [
+        _sheet([pixels(k) for k in range(first, min(first + _TILES, count))], size, lossless=lossless)
+        for first in range(0, count, _TILES)
     ]
-    return Sheets(tuple(sheets), _ACROSS, *size)
+    return Sheets(tuple(made), _ACROSS, *size)
 
 
 def check_same_inputs(run: Run, data: LabelledData) -> NDArray[np.int64]:
@@ -94,14 +103,11 @@ def check_same_inputs(run: Run, data: LabelledData) -> NDArray[np.int64]:
     return positions
 
 
-def _sheet(
-    data: LabelledData, positions: Sequence[int] | NDArray[np.int64], size: tuple[int, int], *, lossless: bool
-) -> str:
-    grey = data.shape[0] == 1
-    rows = -(-len(positions) // _ACROSS)
+def _sheet(pictures: Sequence[NDArray[np.uint8]], size: tuple[int, int], *, lossless: bool) -> str:
+    grey = len(pictures[0]) == 1
+    rows = -(-len(pictures) // _ACROSS)
     sheet = Image.new("L" if grey else "RGB", (_ACROSS * size[0], rows * size[1]))
-    for k, position in enumerate(positions):
-        pixels = np.rint(np.clip(data.image(int(position)), 0, 1) * 255).astype(np.uint8)
+    for k, pixels in enumerate(pictures):
         picture = Image.fromarray(pixels[0] if grey else np.moveaxis(pixels, 0, -1))
         if picture.size != size:
             picture = picture.resize(size, Image.Resampling.LANCZOS)

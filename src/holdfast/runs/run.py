@@ -18,6 +18,7 @@ from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.progress import OnDone, ignore
+from holdfast.runs.audit import Audit
 from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.validation import check_radii
@@ -96,6 +97,11 @@ class Run(ABC):
         info = self.measure(measure)
         low, high = info.support
         return info.thresholds or tuple(float(f"{low + (high - low) * k / 4:.4g}") for k in (1, 2, 3))
+
+    @cached_property
+    def audit(self) -> Audit | None:
+        """What attacks found beside the certificates; None if the run was not audited."""
+        return Audit.read(self.folder)
 
     @property
     def fingerprint(self) -> str | None:

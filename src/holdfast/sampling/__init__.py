@@ -3,13 +3,21 @@
 from holdfast.errors import InvalidArgument
 from holdfast.sampling.engine import Engine
 from holdfast.sampling.local import Local
-from holdfast.sampling.requests import CertifyRequest, ClassesRequest, DecideRequest, RadiusRequest, Request
+from holdfast.sampling.requests import (
+    CertifyRequest,
+    ClassesRequest,
+    DecideRequest,
+    EstimateRequest,
+    RadiusRequest,
+    Request,
+)
 
 __all__ = [
     "CertifyRequest",
     "ClassesRequest",
     "DecideRequest",
     "Engine",
+    "EstimateRequest",
     "Local",
     "RadiusRequest",
     "Request",

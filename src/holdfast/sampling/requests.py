@@ -135,6 +135,17 @@ class RecountRequest(Request[Sampled]):
 
 
 @dataclass(eq=False)
+class EstimateRequest(Request[Evidence]):
+    """Counts of ``n`` copies for a class that is known already; none is chosen, and ``n0`` plays no role."""
+
+    target: int
+
+    def steps(self) -> Step[Evidence]:
+        """One span."""
+        return (yield from self._more(0, self.n, self.target))
+
+
+@dataclass(eq=False)
 class LooksRequest(Request[Sampled]):
     """A certificate that may be read at planned looks; ``looked`` keeps the counts as they stood at each."""
 

@@ -1,7 +1,7 @@
 // Line charts, drawn as steps: between two points a line has the value of the right one, so it never claims too much.
 const MARGIN = { left: 54, right: 14, top: 12, bottom: 42 };
 
-function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0, yMax = 1, yText, marker, level, onPick, bars }) {
+function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0, yMax = 1, yText, marker, level, onPick, bars, traces }) {
   const width = 560, height = 320;
   const inner = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
   const x = (value) => MARGIN.left + ((value - xMin) / (xMax - xMin)) * inner.width;
@@ -36,6 +36,14 @@ function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0,
   for (const line of lines || []) {
     chart.append(drawn("path", { d: stepPath(xs, line.values, x, y, xMax), class: `line ${line.colour} ${line.dash || ""}` }));
   }
+  if ((traces || []).length === 2) {
+    const around = [...traces[0].points, ...traces[1].points.toReversed()];
+    chart.append(drawn("path", { d: straightPath(around, x, y) + "Z", class: "between" }));
+  }
+  for (const trace of traces || []) {
+    chart.append(drawn("path", { d: straightPath(trace.points, x, y), class: `line ${trace.colour}` }));
+    for (const [at, value] of trace.points) chart.append(drawn("circle", { cx: x(at), cy: y(value), r: 4, class: `dot ${trace.colour}` }));
+  }
   if (level !== undefined) {
     chart.append(drawn("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(level), y2: y(level), class: "marker" }));
   }
@@ -57,6 +65,10 @@ function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0,
     chart.addEventListener("pointermove", (event) => event.buttons && pick(event));
   }
   return chart;
+}
+
+function straightPath(points, x, y) {
+  return points.map(([at, value], k) => `${k ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
 }
 
 function stepPath(xs, values, x, y, xMax) {

@@ -17,6 +17,13 @@ function filled(node, attributes, children) {
   return node;
 }
 
+// A line of a legend.
+function swatch(classes, title) {
+  return element("span", {},
+    drawn("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, drawn("path", { d: "M1 5H29", class: `line ${classes}` })),
+    title);
+}
+
 function byId(id) {
   return document.getElementById(id);
 }

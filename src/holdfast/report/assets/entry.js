@@ -36,19 +36,22 @@ function drawEntry() {
     },
   }, title);
   const kind = STATES[run.state[input]];
+  const attacked = attackedPicture(run, input, state.radius, 168), said = attackWords(run, input, state.radius);
   byId("entry").replaceChildren(
     element("div", { class: "entry-head" },
       element("h2", { id: "entry-title" }, `Input ${run.index[input]}`, RUNS.length > 1 ? element("small", {}, run.name) : null),
       element("div", { class: "tools" }, step(-1, "Previous"), step(1, "Next"),
         element("button", { type: "button", id: "entry-close", onclick: () => byId("entry").close() }, "Close"))),
     element("div", { class: "entry-top" },
-      run.pictures ? picture(run, input, 168) : null,
+      run.pictures ? element("figure", {}, picture(run, input, 168), attacked ? element("figcaption", {}, "the input") : null) : null,
+      attacked,
       element("div", {},
         element("p", { class: "tags" },
           element("span", {}, "label: ", element("b", {}, className(run, run.label[input]))),
           element("span", {}, "answer: ", element("b", {}, className(run, run.predicted[input]))),
           element("span", {}, key(kind), " ", kind)),
         element("p", { id: "words", class: "verdict" }, words(run, input, state.radius)),
+        said ? element("p", { id: "attack-words" }, said) : null,
         element("label", { class: "control wide" }, "Radius",
           element("input", { type: "range", id: "entry-radius", min: 0, max: RADII.length - 1, value: state.radius,
             "aria-valuetext": `radius ${RADII[state.radius]}`,
@@ -58,7 +61,7 @@ function drawEntry() {
               byId("entry-radius").focus(); // the view was drawn anew
             } }),
           element("output", {}, RADII[state.radius])))),
-    element("div", { class: "charts" }, Object.values(run.measures).flatMap((measure) => entryFigures(run, measure, input))),
+    element("div", { class: "charts" }, Object.entries(run.measures).flatMap(([name, measure]) => entryFigures(run, name, measure, input))),
     element("div", { class: "tools" },
       Object.keys(run.measures).length
         ? element("button", { type: "button", id: "csv-curve", onclick: () => download(`input-${run.index[input]}-curves.csv`, curveCsv(run, input)) }, "Curves as CSV")
@@ -70,7 +73,7 @@ function drawEntry() {
   );
 }
 
-function entryFigures(run, measure, input) {
+function entryFigures(run, name, measure, input) {
   const xs = RADII.map(Number);
   const lines = measure.methods.map((method, k) => ({
     colour: `colour-${k % 7}`,
@@ -81,14 +84,15 @@ function entryFigures(run, measure, input) {
     const k = measure.methods.indexOf(ownMethod(measure));
     lines[k] = { ...lines[k], low: lines[k].values, high: xs.map((_, at) => upperUnits(measure, input, at) / UNIT) };
   }
-  const legend = element("p", { class: "legend" }, measure.methods.map((method, k) => element("span", {},
-    drawn("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, drawn("path", { d: "M1 5H29", class: `line colour-${k % 7} ${DASHES[k % DASHES.length]}` })),
-    method.title)));
+  const points = attackedPoints(run, name, input);
+  const legend = element("p", { class: "legend" },
+    measure.methods.map((method, k) => swatch(`colour-${k % 7} ${DASHES[k % DASHES.length]}`, method.title)),
+    points.length ? swatch("colour-6", "attacked") : null);
   const figures = [element("figure", {},
     lineChart({
       label: `Certified average ${measure.title} of input ${run.index[input]} against the radius`,
       xs, lines, xLabel: RADIUS_LABEL, yLabel: `average ${measure.title}`, xMax: xs[xs.length - 1],
-      yMin: measure.low, yMax: measure.high, marker: xs[state.radius],
+      yMin: measure.low, yMax: measure.high, marker: xs[state.radius], traces: points.length ? [{ colour: "colour-6", points }] : [],
     }),
     legend,
     element("figcaption", {}, `How low the average ${measure.title} can be pushed${measure.upper ? ", and how high (shaded)" : ""}: certified, at every radius.`))];

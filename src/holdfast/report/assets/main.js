@@ -3,6 +3,7 @@ let RADII, RADIUS_LABEL, MEASURES, RUNS, INTERVALS, LEVEL_TEXT, state;
 
 function changed() {
   drawOverview();
+  drawAudit();
   drawTools();
   state.listed = listed();
   drawScatter(state.listed);

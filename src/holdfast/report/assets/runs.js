@@ -26,6 +26,7 @@ function loadRuns(facts, buffer) {
       predicted: of(run.predicted),
       state: of(run.state),
       measures,
+      audit: run.audit && loadAudit(run.audit, buffer),
       labelRadius: run.labelRadius && { radius: of(run.labelRadius.radius), reach: of(run.labelRadius.reach) },
     };
   });

@@ -128,16 +128,19 @@ function row(run, columns, input) {
 }
 
 function picture(run, input, size) {
-  const { sheets, across, width, height } = run.pictures;
+  return tile(run.pictures, input, size, `picture of input ${run.index[input]}`);
+}
+
+function tile({ sheets, across, width, height }, number, size, label) {
   const scale = size / Math.max(width, height);
-  const tile = input % (across * across);
-  const box = element("span", { class: "picture", role: "img", "aria-label": `picture of input ${run.index[input]}` });
+  const place = number % (across * across);
+  const box = element("span", { class: "picture", role: "img", "aria-label": label });
   Object.assign(box.style, {
     width: `${width * scale}px`,
     height: `${height * scale}px`,
-    backgroundImage: `url("${sheets[Math.floor(input / (across * across))]}")`,
+    backgroundImage: `url("${sheets[Math.floor(number / (across * across))]}")`,
     backgroundSize: `${across * width * scale}px auto`,
-    backgroundPosition: `-${(tile % across) * width * scale}px -${Math.floor(tile / across) * height * scale}px`,
+    backgroundPosition: `-${(place % across) * width * scale}px -${Math.floor(place / across) * height * scale}px`,
     imageRendering: scale > 1.5 ? "pixelated" : "auto",
   });
   return box;
