@@ -11,7 +11,8 @@
     ├── DatasetError                exit 6   unknown dataset, missing or malformed file
     ├── RunError                    exit 7   a run on disk: exists already, damaged, no space left
     ├── NotClaimed                  exit 8   asked for a claim that the certificate does not make
-    └── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
+    ├── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
+    └── ClaimsLost                  exit 12  'holdfast recheck' confirmed fewer claims of a run than were required
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
@@ -73,6 +74,12 @@ class ClusterError(HoldfastError):
     """A cluster cannot be used: Ray is not installed, the resources are not there, or workers keep dying."""
 
     exit_code = 9
+
+
+class ClaimsLost(HoldfastError):
+    """After a change of the network, fewer claims of a run are confirmed than were required."""
+
+    exit_code = 12
 
 
 def how_to_install(extra: str) -> str:

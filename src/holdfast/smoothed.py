@@ -147,7 +147,7 @@ class SmoothedClassifier:
             for k, index in enumerate(check_indices(indices, len(inputs)))
         )
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
-            for request in self._run(requests, batch, on_copies):
+            for request in self.run_requests(requests, batch, on_copies):
                 made = self.provenance(request.seed, request.index, request.seconds)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
 
@@ -206,7 +206,7 @@ class SmoothedClassifier:
         )
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
-            for request in self._run(requests, batch, in_order=False):
+            for request in self.run_requests(requests, batch, in_order=False):
                 found[request.position] = request.answer
                 on_decision(request.position, request.answer)
                 on_decided(1)
@@ -234,7 +234,7 @@ class SmoothedClassifier:
         check_threshold(at_least, support_of(measure, self.measures))
         search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
         request = RadiusRequest(*self._keyed(x, seed, index), n0, n_max, search, measure)
-        return next(self._run([request], batch)).answer  # type: ignore[no-any-return]
+        return next(self.run_requests([request], batch)).answer  # type: ignore[no-any-return]
 
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
@@ -275,7 +275,7 @@ class SmoothedClassifier:
         chosen = ClassCertificate.check(claims, alpha, method, self.noise)
         request = ClassesRequest(*self._keyed(x, seed, index), n0, n)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
-            predicted, counts = next(self._run([request], batch, on_copies)).answer
+            predicted, counts = next(self.run_requests([request], batch, on_copies)).answer
         provenance = self.provenance(request.seed, request.index, request.seconds)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
 
@@ -285,9 +285,10 @@ class SmoothedClassifier:
         made = (noise, model.name, str(model.device), model.precision, installed_version())
         return Provenance(seed, index, *made, seconds=seconds, compiled=model.compiled)
 
-    def _run(
+    def run_requests(
         self, requests: Iterable[AnyRequest], batch: int | None, on_copies: OnDone = ignore, *, in_order: bool = True
     ) -> Iterator[AnyRequest]:
+        """Requests as they are finished: what every other method is made of."""
         size, rest = check_batch(batch) or self._batch, {"measures": self.measures, "in_order": in_order}
         return self.engine.run(self.model, self.noise, requests, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
 

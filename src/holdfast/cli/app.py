@@ -11,6 +11,7 @@ from holdfast.cli.certify import certify
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.recheck import recheck
 from holdfast.cli.report import report
 from holdfast.cli.runs import compact, export, import_command
 from holdfast.cli.serve import serve
@@ -71,6 +72,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "certify": certify,
     "decide": decide,
+    "recheck": recheck,
     "report": report,
     "import": import_command,
     "export": export,

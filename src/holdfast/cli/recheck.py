@@ -1,0 +1,123 @@
+"""``holdfast recheck``: which claims of a run still hold for another network?"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli import options
+from holdfast.cli.console import say
+from holdfast.errors import ClaimsLost, InvalidArgument
+
+if TYPE_CHECKING:
+    from holdfast.runs.recheck import Recheck
+
+_SHOWN = 10
+
+
+def recheck(
+    run: Path = typer.Argument(..., help="The folder of a certified run; it is left as it is."),
+    model: str = options.MODEL,
+    data: str = options.DATA,
+    radii: str = typer.Option("0,0.25,0.5", help="Radii of the claims, such as 0,0.25,0.5."),
+    margin: float = typer.Option(0.01, help="Subtracted from each claim: a loss of confidence that is tolerated."),
+    measure: str = typer.Option("score", help=f"Of what: {options.MEASURED}; the run must claim it."),
+    n: int | None = typer.Option(
+        None,
+        help="Noisy copies of an input, at most; default: a tenth of the run's. Claims are what half of them would certify, "
+        "or what the run certified, if they are as many as the run's.",
+    ),
+    max_: int | None = typer.Option(None, "--max", help="Recheck at most this many inputs of the run."),
+    require: float = typer.Option(1.0, help="The share of the claims that must hold for exit code 0."),
+    ledger: Path | None = typer.Option(None, help="A file of JSON lines to append the result to."),
+    outputs: str = options.OUTPUTS,
+    inputs_kind: str = typer.Option(
+        "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
+    ),
+    batch: int | None = options.BATCH,
+    split: str | None = typer.Option(None, help="Which part of the dataset; default: the run's."),
+    seed: str | None = typer.Option(None, help="For a replay; by default secret. Not the run's own."),
+    device: str = options.DEVICE,
+    precision: str = options.PRECISION,
+    compiled: bool | None = options.COMPILE,
+    progress: bool | None = options.PROGRESS,
+) -> None:
+    """After a change: which claims of a run still hold for another network, at a tenth of the run's cost?
+
+    A claim that holds is certified, each with the run's own alpha. The others are not confirmed, which does not prove them
+    false. Exits with 12 if fewer hold than --require asks for.
+    """
+    from holdfast.cli.models import check_images, open_model
+    from holdfast.runs.claims import ClaimsAsked
+    from holdfast.runs.ledger import append_line, check_ledger
+    from holdfast.runs.recheck import recheck as recheck_run
+    from holdfast.runs.run import Run
+    from holdfast.smoothed import SmoothedClassifier
+    from holdfast.zoo.datasets.open import open_dataset
+
+    asked = ClaimsAsked(options.numbers(radii, "--radii") or (), margin, n, measure, max_)
+    if not 0 <= require <= 1:
+        raise InvalidArgument(f"--require must be a share of the claims, from 0 to 1, got {require!r}")
+    if ledger is not None:
+        check_ledger(ledger)
+    known_seed = options.seed_number(seed)
+    opened = Run.open(run)
+    config = opened.config
+    whole = open_dataset(data, split=split or str(config.get("split", "test")))
+    # Who chose without recording it, as the demo does, spread the inputs over the data.
+    count = int(config.get("inputs", len(opened)))
+    inputs = whole.every(int(config.get("skip") or max(1, len(whole) // max(1, count))), config.get("max") or count)
+    checkpoint = open_model(model, inputs)
+    check_images(inputs, progress)
+    smoothed = SmoothedClassifier(
+        checkpoint.net,
+        noise=opened.noise,
+        measures=options.further_measures([measure]),
+        outputs=outputs,
+        inputs=inputs_kind,
+        device=device,
+        batch=batch,
+        precision=precision,
+        compile=compiled,
+    )
+    found = replace(recheck_run(smoothed, opened, inputs, asked, seed=known_seed, progress=progress), model=model)
+    _print(found)
+    if ledger is not None:
+        append_line(ledger, found.to_dict())
+        say(f"a line was added to {ledger}")
+    if found.held < require:
+        raise ClaimsLost(
+            f"{found.held:.2%} of the {len(found.claims)} claims of {run} are confirmed for {model}, and {require:.2%} are "
+            f"required; certify the network anew, allow a --margin, or keep the old one"
+        )
+
+
+def _print(found: "Recheck") -> None:
+    """A line for each radius, a few of the claims that do not hold, and the cost."""
+    from holdfast.runs.recheck import Outcome
+    from holdfast.scores.rounding import floor_decimals, format_number
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for title in ("within radius", "claims", *(outcome.value for outcome in Outcome)):
+        table.add_column(title, justify="right")
+    for radius in found.asked.radii:
+        counts = [found.count(outcome, radius) for outcome in Outcome]
+        table.add_row(format_number(radius), *map(str, (sum(counts), *counts)))
+    Console(highlight=False).print(table)
+    lost = [each for each in found.claims if each.outcome is not Outcome.HELD]
+    for each in lost[:_SHOWN]:
+        claim = each.claim
+        value = floor_decimals(claim.at_least, 3)
+        say(f"input {claim.index}, class {claim.predicted} at least {value} within {claim.radius:g}: {each.reason}")
+    if len(lost) > _SHOWN:
+        say(f"... and {len(lost) - _SHOWN} more")
+    say(
+        f"{found.count(Outcome.HELD)} of {len(found.claims)} claims hold, with {found.samples:,} noisy copies: "
+        f"{found.samples / found.full:.1%} of the {found.full:,} of full certificates"
+    )
+    if found.abstained or found.trivial:
+        say(f"left out: {found.abstained} claims of abstained certificates, {found.trivial} that say nothing")

@@ -1,0 +1,135 @@
+"""What a run claims of each input at a few radii, in a form that far fewer noisy copies can put to the test.
+
+A certified value is as high as the run's n copies allow, and to reach it again takes about as many: where all scores are
+one, no test of ``average >= c`` can succeed before ``p^m <= alpha``, with p the share of ones at which the bound is c. So
+what is put to the test is what the run's own scores would have certified with fewer copies.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds import bound
+from holdfast.certificates.certificate import Certificate
+from holdfast.errors import InvalidArgument, RunError
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.run import Run
+from holdfast.validation import check_count, check_number, check_radii, per_side
+
+_SHARE = 10
+_FEWEST = 500
+_ROOM = 2
+"""A test may draw so many times the copies that its claim supposes: most need fewer than one time, a few need more."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """ "The average of a measure for the class ``predicted`` is at least ``at_least`` within ``radius`` of input ``index``."
+
+    ``certified`` is what the run certified there, with failure probability ``alpha``; never less than ``at_least``.
+    """
+
+    index: int
+    predicted: int
+    radius: float
+    certified: float
+    at_least: float
+    alpha: float
+
+
+@dataclass(frozen=True)
+class ClaimsAsked:
+    """Which claims of a run to put to the test.
+
+    Attributes:
+        radii: where.
+        margin: what is subtracted from each, for a change that is tolerated.
+        n: copies that a test may draw; None for a tenth of the run's, with those that choose the class.
+        measure: of which measure.
+        most: about the first so many inputs of the run; None for all.
+    """
+
+    radii: Sequence[float] = (0.0, 0.25, 0.5)
+    margin: float = 0.01
+    n: int | None = None
+    measure: str = "score"
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        radii = np.atleast_1d(check_radii(self.radii))
+        if radii.ndim != 1 or radii.size == 0:
+            raise InvalidArgument(f"radii must be one or more numbers, such as (0.0, 0.25), got {self.radii!r}")
+        object.__setattr__(self, "radii", tuple(dict.fromkeys(radii.tolist())))
+        object.__setattr__(self, "margin", check_number("margin", self.margin, at_least=0.0))
+        if self.n is not None:
+            check_count("n", self.n, at_least=2)
+        if self.most is not None:
+            check_count("most", self.most)
+
+    def copies(self, run: CertifiedRun) -> int:
+        """How many a test may draw: by default, all that is sampled is at most a tenth of a full run, unless that is tiny."""
+        if self.n is not None:
+            return self.n
+        n, n0 = int(run.config["n"]), int(run.config["n0"])
+        return max(min(n, _FEWEST), (n0 + n) // _SHARE - n0)
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The claims of a run, and how many were left out: of abstained certificates, and those that say nothing."""
+
+    claims: tuple[Claim, ...]
+    abstained: int
+    trivial: int
+
+
+def check_claiming(run: Run, measure: str) -> CertifiedRun:
+    """The run, if it can be asked about this measure."""
+    if not isinstance(run, CertifiedRun):
+        raise RunError(
+            f"{run.path} is an imported log, not certificates of a network; give a run of 'holdfast certify'"
+        )
+    if measure == "label" or measure not in run.measures:
+        claimed = ", ".join(name for name in run.measures if name != "label") or "the label alone"
+        raise RunError(f"{run.path} claims no average of {measure!r}, only: {claimed}; ask for one of those")
+    return run
+
+
+def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
+    """What the run's scores would have certified with half the copies that a test may draw, less the margin.
+
+    With as many copies as the run had, it is what the run certified, less the margin. Nothing here is a guarantee: it is
+    the question, and it is fixed before anything is sampled.
+    """
+    copies, bottom = asked.copies(run), run.measure(asked.measure).support[0]
+    found: list[Claim] = []
+    abstained = trivial = 0
+    for entry in islice(run, asked.most):
+        certificate = entry.certificate
+        if certificate.abstained:
+            abstained += len(asked.radii)
+            continue
+        alpha = per_side(certificate.alpha_per_claim, certificate.sides)
+        certified = np.asarray(certificate.curve(asked.measure).lower(asked.radii))
+        values = np.minimum(certified, _with_fewer(certificate, asked, copies)) - asked.margin
+        for radius, known, value in zip(asked.radii, certified.tolist(), values.tolist(), strict=True):
+            if value > bottom:
+                found.append(Claim(entry.index, certificate.predicted, radius, known, value, alpha))
+            else:
+                trivial += 1
+    return Claims(tuple(found), abstained, trivial)
+
+
+def _with_fewer(certificate: Certificate, asked: ClaimsAsked, copies: int) -> NDArray[np.float64]:
+    scores = certificate.evidence[asked.measure]
+    supposed = scores.n if copies >= scores.n else max(1, copies // _ROOM)
+    fewer = bound(
+        scores.thinned(supposed),
+        alpha=certificate.alpha_per_claim,
+        method=certificate.method,
+        sides=certificate.sides,
+    )
+    return np.asarray(fewer.lower(asked.radii), dtype=np.float64)

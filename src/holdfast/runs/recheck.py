@@ -1,0 +1,233 @@
+"""After a change of the network: which claims of a run still hold, at a fraction of its cost?"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import DatasetError, InvalidArgument, RunError
+from holdfast.inputs import CheckedInputs
+from holdfast.measures import support_of
+from holdfast.noise import check_seed
+from holdfast.progress import progress_bar
+from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.claims import Claim, ClaimsAsked, check_claiming, claims_of
+from holdfast.runs.folder import now
+from holdfast.runs.resume import data_fingerprints
+from holdfast.runs.run import Run
+from holdfast.sampling.requests import ClaimsRequest
+from holdfast.sequential import Decision, SequentialTest
+from holdfast.smoothed import SmoothedClassifier
+from holdfast.version import installed_version
+from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
+
+_COMPARED = ("images", "indices")
+"""Which of the data's fingerprints must be the run's; labels play no role, since claims are about the predicted class."""
+
+
+class Outcome(Enum):
+    """What came of a claim. Only the first is certified."""
+
+    HELD = "held"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class RecheckedClaim:
+    """A claim, and what the other network's noisy copies say of it.
+
+    Guarantee:
+        If the claim is false of the network, ``outcome`` is ``HELD`` with probability at most ``claim.alpha``.
+        ``REFUTED`` (the copies point below it, or to another class) and ``UNDECIDED`` (not shown with the copies allowed)
+        are not certified: they say that the claim is not confirmed.
+    """
+
+    claim: Claim
+    outcome: Outcome
+    reason: str
+    samples: int
+
+    @classmethod
+    def of(cls, claim: Claim, decision: Decision) -> "RecheckedClaim":
+        """By how its test ended: confirmed, given up early, or out of copies."""
+        early = Outcome.REFUTED if decision.samples < decision.n_max else Outcome.UNDECIDED
+        return cls(claim, Outcome.HELD if decision.certified else early, decision.reason, decision.samples)
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """The claims of a run, put to another network.
+
+    Attributes:
+        model, fingerprint: the network's name, and which one it is; None if that cannot be told.
+        n: copies that a test might draw, besides those that choose the class.
+        abstained, trivial: claims left out: of abstained certificates, and those that say nothing.
+        samples: noisy copies drawn, those that choose the class included; ``full`` is what full certificates would take.
+    """
+
+    run: CertifiedRun
+    model: str
+    fingerprint: str | None
+    asked: ClaimsAsked
+    n: int
+    claims: tuple[RecheckedClaim, ...]
+    abstained: int
+    trivial: int
+    samples: int
+    full: int
+
+    def count(self, outcome: Outcome, radius: float | None = None) -> int:
+        """How many claims ended like this, at one radius or at all."""
+        return sum(each.outcome is outcome and radius in (None, each.claim.radius) for each in self.claims)
+
+    @property
+    def held(self) -> float:
+        """The share of the claims that hold."""
+        return self.count(Outcome.HELD) / len(self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A ledger's line: what was rechecked, and what came of it. The seed stays secret."""
+        config = self.run.config
+        return {
+            "date": now(),
+            "holdfast": installed_version(),
+            "run": {"name": self.run.path.resolve().name, "sha256": _digest(self.run)},
+            "model": {"name": self.model, "fingerprint": self.fingerprint},
+            "data": {"name": config.get("data"), **{name: config["fingerprints"][name] for name in _COMPARED}},
+            "measure": self.asked.measure,
+            "radii": list(self.asked.radii),
+            "margin": self.asked.margin,
+            "n": self.n,
+            "claims": len(self.claims),
+            **{outcome.value: self.count(outcome) for outcome in Outcome},
+            "left_out": {"abstained": self.abstained, "trivial": self.trivial},
+            "samples": self.samples,
+        }
+
+
+def recheck(
+    smoothed: SmoothedClassifier,
+    run: Run,
+    data: LabelledData | NDArray[Any],
+    asked: ClaimsAsked | None = None,
+    *,
+    seed: int | None = None,
+    batch: int | None = None,
+    progress: bool | None = None,
+) -> Recheck:
+    """Put the claims of a run to another network, with early stopping; ``data`` are the run's inputs.
+
+    Claims about one input share its copies. Each has a test of its own and its own alpha, so sharing costs nothing; but
+    nothing is said of all claims at once.
+
+    Guarantee:
+        That of each :class:`RecheckedClaim`.
+    Requires:
+        Noise that is not the run's: the claims depend on the copies that the run drew. A secret seed sees to it, and the
+        run's own is refused.
+    """
+    wanted = asked or ClaimsAsked()
+    known = check_claiming(run, wanted.measure)
+    _check_network(smoothed, known, wanted.measure)
+    inputs = _checked_data(known, data)
+    if seed is not None and seed == int(known.config["provenance"]["seed"], 16):
+        raise InvalidArgument(
+            "seed must not be the run's own: its claims depend on that noise, and must be tested on other; leave it out"
+        )
+    claims = claims_of(known, wanted)
+    if not claims.claims:
+        raise RunError(
+            f"{run.path} has nothing to recheck: of the claims asked for, {claims.abstained} are of abstained certificates "
+            f"and {claims.trivial} say nothing; ask for smaller radii or a smaller margin, or certify with a larger n"
+        )
+    copies, n0 = wanted.copies(known), int(known.config["n0"])
+    about = [list(group) for _, group in groupby(claims.claims, attrgetter("index"))]
+    where = {int(index): position for position, index in enumerate(inputs.indices)}
+    positions = np.array([where[group[0].index] for group in about])
+    checked = CheckedInputs(Images(inputs, positions), smoothed.inputs, smoothed.noise)
+    key, support = check_seed(seed), support_of(wanted.measure, smoothed.measures)
+
+    def requests() -> Iterator[ClaimsRequest]:
+        for k, group in enumerate(about):
+            tests = [
+                SequentialTest(
+                    at_least=claim.at_least,
+                    radius=claim.radius,
+                    noise=smoothed.noise,
+                    support=support,
+                    alpha=claim.alpha,
+                    n_max=copies,
+                )
+                for claim in group
+            ]
+            yield ClaimsRequest(
+                checked[k], key, group[0].index, n0, copies, tests, wanted.measure, group[0].predicted, position=k
+            )
+
+    found: list[tuple[RecheckedClaim, ...]] = [()] * len(about)
+    with progress_bar("rechecking", len(about), unit="inputs", show=progress) as on_inputs:
+        for request in smoothed.run_requests(requests(), batch, in_order=False):
+            found[request.position] = _ended(about[request.position], *request.answer)
+            on_inputs(1)
+    return Recheck(
+        run=known,
+        model=smoothed.model.name,
+        fingerprint=smoothed.fingerprint,
+        asked=wanted,
+        n=copies,
+        claims=tuple(each for some in found for each in some),
+        abstained=claims.abstained,
+        trivial=claims.trivial,
+        samples=sum(n0 + max(each.samples for each in some) for some in found),
+        full=len(about) * (n0 + int(known.config["n"])),
+    )
+
+
+def _ended(claims: list[Claim], predicted: int, decisions: tuple[Decision, ...]) -> tuple[RecheckedClaim, ...]:
+    if not decisions:
+        reason = f"not certified: the network predicts class {predicted}"
+        return tuple(RecheckedClaim(claim, Outcome.REFUTED, reason, 0) for claim in claims)
+    return tuple(map(RecheckedClaim.of, claims, decisions))
+
+
+def _check_network(smoothed: SmoothedClassifier, run: CertifiedRun, measure: str) -> None:
+    """The network may be any; what is asked of it must be what the run says."""
+    if smoothed.noise != run.noise:
+        raise RunError(
+            f"{run.path} is about {run.noise.title}, got {smoothed.noise.title}; its claims mean nothing under other noise"
+        )
+    here, there = support_of(measure, smoothed.measures), run.measure(measure).support
+    if here != there:
+        raise RunError(f"the {measure} is in {there} in {run.path}, and in {here} here; give the same measure")
+
+
+def _checked_data(run: CertifiedRun, data: LabelledData | NDArray[Any]) -> LabelledData:
+    """The run's inputs, compared by their fingerprints; an array has them in the order in which they were certified."""
+    inputs = data
+    if not isinstance(inputs, LabelledData):
+        images = np.asarray(data)
+        none = np.zeros(len(images), dtype=np.int64)
+        inputs = LabelledInputs("inputs", images, none, np.arange(len(images)))
+    known = run.config.get("fingerprints")
+    if known is None:
+        raise RunError(
+            f"{run.path} does not record which inputs it certified, so data cannot be compared with them; certify again"
+        )
+    found = data_fingerprints(inputs)
+    different = [name for name in _COMPARED if found[name] != known.get(name)]
+    if different:
+        raise DatasetError(
+            f"{inputs.name} is not what {run.path} was certified on: other {' and '.join(different)}; give the run's own data"
+        )
+    return inputs
+
+
+def _digest(run: Run) -> str:
+    return hashlib.sha256((run.path / "run.json").read_bytes()).hexdigest()
