@@ -46,7 +46,12 @@ def compared(found: Recheck, full: CertifiedRun) -> dict[str, Any]:
         full_says = certificate.predicted == claim.predicted and lower >= claim.at_least
         reached += full_says
         if full_says != (each.outcome is Outcome.HELD):
-            told = {"index": claim.index, "radius": claim.radius, "certified": claim.certified, "at_least": claim.at_least}
+            told = {
+                "index": claim.index,
+                "radius": claim.radius,
+                "certified": claim.certified,
+                "at_least": claim.at_least,
+            }
             wrong.append({**told, "full": lower, "recheck": each.outcome.value, "samples": each.samples})
     return {
         "margin": found.asked.margin,

@@ -19,6 +19,8 @@ from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.run import Run
 from holdfast.validation import check_count, check_number, check_radii, per_side
 
+_UNITS = 10_000
+"""Claims are rounded down to four decimals: people read them, and what is left of some says nothing."""
 _SHARE = 10
 _FEWEST = 500
 _ROOM = 2
@@ -114,7 +116,8 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
             continue
         alpha = per_side(certificate.alpha_per_claim, certificate.sides)
         certified = np.asarray(certificate.curve(asked.measure).lower(asked.radii))
-        values = np.minimum(certified, _with_fewer(certificate, asked, copies)) - asked.margin
+        value = np.minimum(certified, _with_fewer(certificate, asked, copies)) - asked.margin
+        values = np.floor(_UNITS * value) / _UNITS
         for radius, known, value in zip(asked.radii, certified.tolist(), values.tolist(), strict=True):
             if value > bottom:
                 found.append(Claim(entry.index, certificate.predicted, radius, known, value, alpha))
