@@ -55,7 +55,7 @@ def compared(found: Recheck, full: CertifiedRun) -> dict[str, Any]:
             wrong.append({**told, "full": lower, "recheck": each.outcome.value, "samples": each.samples})
     return {
         "margin": found.asked.margin,
-        "n": found.n,
+        "share": found.asked.share,
         "claims": len(found.claims),
         "left_out": found.abstained + found.trivial,
         "full_certificates_reach": reached,
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--pruned", type=float, nargs="+", default=[0.1])
     parser.add_argument("--margins", type=float, nargs="+", default=[0.0, 0.01, 0.05])
     parser.add_argument("--radii", type=float, nargs="+", default=[0.0, 0.25, 0.5])
-    parser.add_argument("--copies", type=int, nargs="*", help="in place of a tenth of n")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.05])
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
     data, net = load_fashion_mnist(), load_embedded_model().net
@@ -87,8 +87,8 @@ def main() -> None:
             changed = hf.SmoothedClassifier(pruned(net, share), EMBEDDED_SIGMA)
             full = execute(changed, Plan(data, settings, Path(folder) / f"pruned-{share}", seed=2))
             for margin in asked.margins:
-                for n in asked.copies or [None]:
-                    found = recheck(changed, old, data, ClaimsAsked(tuple(asked.radii), margin, n), seed=3)
+                for supposed in asked.shares:
+                    found = recheck(changed, old, data, ClaimsAsked(tuple(asked.radii), margin, supposed), seed=3)
                     row = {"pruned": share, "run_n": asked.n, "inputs": len(data), **compared(found, full)}
                     print(json.dumps(row), flush=True)
                     results.append(row)

@@ -71,7 +71,8 @@ def test_claims_agree_with_full_certificates_of_a_network_that_changed_a_little(
 def test_a_network_that_says_something_else_holds_nothing_and_costs_little(run: CertifiedRun) -> None:
     class Undecided(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return small_net()(x) / 50
+            answer: Tensor = small_net()(x) / 50
+            return answer
 
     found = recheck(smoothed(Undecided()), run, images(8), ClaimsAsked(RADII), seed=2)
     assert found.count(Outcome.REFUTED) == len(found.claims)
@@ -102,7 +103,7 @@ def test_false_claims_are_held_as_rarely_as_alpha_says(tmp_path: Path) -> None:
     known = hf.certify_run(
         before, zeros, np.zeros(inputs, dtype=np.int64), out=tmp_path / "a", settings=settings, seed=1
     )
-    found = recheck(after, known, zeros, ClaimsAsked(radius, margin=0.0, n=400), seed=2)
+    found = recheck(after, known, zeros, ClaimsAsked((radius,), margin=0.0, share=1.0), seed=2)
     truth = float(ndtr(1.35 - radius / SIGMA))
     false = [each for each in found.claims if each.claim.at_least > truth]
     held = sum(each.outcome is Outcome.HELD for each in false)
@@ -111,16 +112,26 @@ def test_false_claims_are_held_as_rarely_as_alpha_says(tmp_path: Path) -> None:
     assert found.count(Outcome.HELD) > held  # true ones are
 
 
-def test_claims_are_what_was_certified_if_as_many_copies_may_be_drawn(run: CertifiedRun) -> None:
-    asked = ClaimsAsked(RADII, margin=0.02, n=10_000)
+def test_claims_are_what_was_certified_if_all_copies_are_supposed(run: CertifiedRun) -> None:
+    asked = ClaimsAsked(RADII, margin=0.02, share=1.0)
     certificates = {entry.index: entry.certificate for entry in run}
     for claim in claims_of(run, asked).claims:
         lower = certificates[claim.index].score.lower(claim.radius)
         assert claim.certified == lower
         assert lower - 0.0201 <= claim.at_least <= lower - 0.02
         assert claim.alpha == certificates[claim.index].alpha_per_claim
-    fewer = {(claim.index, claim.radius): claim.at_least for claim in claims_of(run, replace(asked, n=1_000)).claims}
+    fewer = {(claim.index, claim.radius): claim.at_least for claim in claims_of(run, replace(asked, share=0.1)).claims}
     assert all(fewer[claim.index, claim.radius] < claim.at_least for claim in claims_of(run, asked).claims)
+
+
+def test_thinned_counts_are_those_of_fewer_copies_rounded_down() -> None:
+    scores = hf.ScoreSamples(np.repeat([0.25, 0.5, 1.0], [1, 30, 69]), sigma=SIGMA).histogram()
+    fewer = scores.thinned(10).survival_lower()
+    assert fewer.n == 10
+    assert fewer.counts.tolist() == [10, 9, 6]
+    assert scores.thinned(100) == scores
+    with pytest.raises(hf.InvalidArgument, match="at most 100"):
+        scores.thinned(101)
 
 
 def test_abstained_certificates_and_claims_that_say_nothing_are_left_out(tmp_path: Path) -> None:
@@ -155,11 +166,11 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sampled(run: Cert
     for wrong, said in (
         ({"radii": ()}, "radii"),
         ({"margin": -0.1}, "margin"),
-        ({"n": 1}, "n must"),
+        ({"share": 0}, "share"),
         ({"most": 0}, "most"),
     ):
         with pytest.raises(hf.InvalidArgument, match=said):
-            ClaimsAsked(**wrong)  # type: ignore[arg-type]
+            ClaimsAsked(**wrong)
 
 
 def test_the_command_says_what_holds_and_keeps_a_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

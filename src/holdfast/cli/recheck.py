@@ -12,6 +12,7 @@ from rich.table import Table
 from holdfast.cli import options
 from holdfast.cli.console import say
 from holdfast.errors import ClaimsLost, InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES, measure_named
 
 if TYPE_CHECKING:
     from holdfast.runs.recheck import Recheck
@@ -25,11 +26,9 @@ def recheck(
     data: str = options.DATA,
     radii: str = typer.Option("0,0.25,0.5", help="Radii of the claims, such as 0,0.25,0.5."),
     margin: float = typer.Option(0.01, help="Subtracted from each claim: a loss of confidence that is tolerated."),
-    measure: str = typer.Option("score", help=f"Of what: {options.MEASURED}; the run must claim it."),
-    n: int | None = typer.Option(
-        None,
-        help="Noisy copies of an input, at most; default: a tenth of the run's. Claims are what half of them would certify, "
-        "or what the run certified, if they are as many as the run's.",
+    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {options.MEASURED}; the run must claim it."),
+    share: float = typer.Option(
+        0.05, help="Claims are what this share of the run's copies would have certified; 1: what it certified."
     ),
     max_: int | None = typer.Option(None, "--max", help="Recheck at most this many inputs of the run."),
     require: float = typer.Option(1.0, help="The share of the claims that must hold for exit code 0."),
@@ -42,30 +41,30 @@ def recheck(
     split: str | None = typer.Option(None, help="Which part of the dataset; default: the run's."),
     seed: str | None = typer.Option(None, help="For a replay; by default secret. Not the run's own."),
     device: str = options.DEVICE,
-    precision: str = options.PRECISION,
+    precision: str | None = typer.Option(None, help="As for certify; default: the run's."),
     compiled: bool | None = options.COMPILE,
     progress: bool | None = options.PROGRESS,
 ) -> None:
-    """After a change: which claims of a run still hold for another network, at a tenth of the run's cost?
+    """After a change: which claims of a run still hold for another network, at a fraction of the run's cost?
 
     A claim that holds is certified, each with the run's own alpha. The others are not confirmed, which does not prove them
     false. Exits with 12 if fewer hold than --require asks for.
     """
     from holdfast.cli.models import check_images, open_model
-    from holdfast.runs.claims import ClaimsAsked
+    from holdfast.runs.claims import ClaimsAsked, check_claiming
     from holdfast.runs.ledger import append_line, check_ledger
     from holdfast.runs.recheck import recheck as recheck_run
     from holdfast.runs.run import Run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    asked = ClaimsAsked(options.numbers(radii, "--radii") or (), margin, n, measure, max_)
+    asked = ClaimsAsked(options.numbers(radii, "--radii") or (), margin, share, measure_named(measure).name, max_)
     if not 0 <= require <= 1:
         raise InvalidArgument(f"--require must be a share of the claims, from 0 to 1, got {require!r}")
     if ledger is not None:
         check_ledger(ledger)
     known_seed = options.seed_number(seed)
-    opened = Run.open(run)
+    opened = check_claiming(Run.open(run), asked.measure)
     config = opened.config
     whole = open_dataset(data, split=split or str(config.get("split", "test")))
     # Who chose without recording it, as the demo does, spread the inputs over the data.
@@ -76,12 +75,12 @@ def recheck(
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=opened.noise,
-        measures=options.further_measures([measure]),
+        measures=options.further_measures([asked.measure]),
         outputs=outputs,
         inputs=inputs_kind,
         device=device,
         batch=batch,
-        precision=precision,
+        precision=precision or str(config.get("provenance", {}).get("precision", "float32")),
         compile=compiled,
     )
     found = replace(recheck_run(smoothed, opened, inputs, asked, seed=known_seed, progress=progress), model=model)

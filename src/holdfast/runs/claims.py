@@ -21,17 +21,16 @@ from holdfast.validation import check_count, check_number, check_radii, per_side
 
 _UNITS = 10_000
 """Claims are rounded down to four decimals: people read them, and what is left of some says nothing."""
-_SHARE = 10
-_FEWEST = 500
-_ROOM = 2
-"""A test may draw so many times the copies that its claim supposes: most need fewer than one time, a few need more."""
+_FEWEST = 250
+_ROOM = 6
+"""A test may draw so many times the copies that its claim supposes: nearly all need fewer than two times, a few need more."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """ "The average of a measure for the class ``predicted`` is at least ``at_least`` within ``radius`` of input ``index``."
+    """The average of a measure for the class ``predicted`` is at least ``at_least`` within ``radius`` of input ``index``.
 
-    ``certified`` is what the run certified there, with failure probability ``alpha``; never less than ``at_least``.
+    ``certified`` is what the run certified there, with failure probability ``alpha``; it is not less than ``at_least``.
     """
 
     index: int
@@ -49,14 +48,14 @@ class ClaimsAsked:
     Attributes:
         radii: where.
         margin: what is subtracted from each, for a change that is tolerated.
-        n: copies that a test may draw; None for a tenth of the run's, with those that choose the class.
+        share: claims are what this share of the run's copies would have certified; 1 for what the run certified.
         measure: of which measure.
         most: about the first so many inputs of the run; None for all.
     """
 
     radii: Sequence[float] = (0.0, 0.25, 0.5)
     margin: float = 0.01
-    n: int | None = None
+    share: float = 0.05
     measure: str = "score"
     most: int | None = None
 
@@ -66,17 +65,18 @@ class ClaimsAsked:
             raise InvalidArgument(f"radii must be one or more numbers, such as (0.0, 0.25), got {self.radii!r}")
         object.__setattr__(self, "radii", tuple(dict.fromkeys(radii.tolist())))
         object.__setattr__(self, "margin", check_number("margin", self.margin, at_least=0.0))
-        if self.n is not None:
-            check_count("n", self.n, at_least=2)
+        if not 0 < check_number("share", self.share) <= 1:
+            raise InvalidArgument(f"share must be in (0, 1], a part of the run's noisy copies, got {self.share!r}")
         if self.most is not None:
             check_count("most", self.most)
 
-    def copies(self, run: CertifiedRun) -> int:
-        """How many a test may draw: by default, all that is sampled is at most a tenth of a full run, unless that is tiny."""
-        if self.n is not None:
-            return self.n
-        n, n0 = int(run.config["n"]), int(run.config["n0"])
-        return max(min(n, _FEWEST), (n0 + n) // _SHARE - n0)
+    def supposed(self, n: int) -> int:
+        """How many of a run's n copies the claims suppose: so few certify next to nothing below 250."""
+        return max(int(self.share * n), min(_FEWEST, n))
+
+    def most_copies(self, n: int) -> int:
+        """How many copies a test may draw."""
+        return min(n, _ROOM * self.supposed(n))
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,11 @@ def check_claiming(run: Run, measure: str) -> CertifiedRun:
 
 
 def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
-    """What the run's scores would have certified with half the copies that a test may draw, less the margin.
+    """What the run's scores would have certified with a share of the copies, but not more than it certified, less the margin.
 
-    With as many copies as the run had, it is what the run certified, less the margin. Nothing here is a guarantee: it is
-    the question, and it is fixed before anything is sampled.
+    Nothing here is a guarantee: it is the question, and it is fixed before anything is sampled.
     """
-    copies, bottom = asked.copies(run), run.measure(asked.measure).support[0]
+    bottom = run.measure(asked.measure).support[0]
     found: list[Claim] = []
     abstained = trivial = 0
     for entry in islice(run, asked.most):
@@ -116,8 +115,8 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
             continue
         alpha = per_side(certificate.alpha_per_claim, certificate.sides)
         certified = np.asarray(certificate.curve(asked.measure).lower(asked.radii))
-        value = np.minimum(certified, _with_fewer(certificate, asked, copies)) - asked.margin
-        values = np.floor(_UNITS * value) / _UNITS
+        lowered = np.minimum(certified, _with_fewer(certificate, asked)) - asked.margin
+        values = np.floor(_UNITS * lowered) / _UNITS
         for radius, known, value in zip(asked.radii, certified.tolist(), values.tolist(), strict=True):
             if value > bottom:
                 found.append(Claim(entry.index, certificate.predicted, radius, known, value, alpha))
@@ -126,11 +125,10 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
     return Claims(tuple(found), abstained, trivial)
 
 
-def _with_fewer(certificate: Certificate, asked: ClaimsAsked, copies: int) -> NDArray[np.float64]:
+def _with_fewer(certificate: Certificate, asked: ClaimsAsked) -> NDArray[np.float64]:
     scores = certificate.evidence[asked.measure]
-    supposed = scores.n if copies >= scores.n else max(1, copies // _ROOM)
     fewer = bound(
-        scores.thinned(supposed),
+        scores.thinned(asked.supposed(scores.n)),
         alpha=certificate.alpha_per_claim,
         method=certificate.method,
         sides=certificate.sides,

@@ -67,7 +67,7 @@ class Recheck:
 
     Attributes:
         model, fingerprint: the network's name, and which one it is; None if that cannot be told.
-        n: copies that a test might draw, besides those that choose the class.
+        n: copies of an input that its tests might draw, besides those that choose the class.
         abstained, trivial: claims left out: of abstained certificates, and those that say nothing.
         samples: noisy copies drawn, those that choose the class included; ``full`` is what full certificates would take.
     """
@@ -104,7 +104,7 @@ class Recheck:
             "measure": self.asked.measure,
             "radii": list(self.asked.radii),
             "margin": self.asked.margin,
-            "n": self.n,
+            "share": self.asked.share,
             "claims": len(self.claims),
             **{outcome.value: self.count(outcome) for outcome in Outcome},
             "left_out": {"abstained": self.abstained, "trivial": self.trivial},
@@ -147,7 +147,8 @@ def recheck(
             f"{run.path} has nothing to recheck: of the claims asked for, {claims.abstained} are of abstained certificates "
             f"and {claims.trivial} say nothing; ask for smaller radii or a smaller margin, or certify with a larger n"
         )
-    copies, n0 = wanted.copies(known), int(known.config["n0"])
+    n, n0 = int(known.config["n"]), int(known.config["n0"])
+    copies = wanted.most_copies(n)
     about = [list(group) for _, group in groupby(claims.claims, attrgetter("index"))]
     where = {int(index): position for position, index in enumerate(inputs.indices)}
     positions = np.array([where[group[0].index] for group in about])
@@ -186,7 +187,7 @@ def recheck(
         abstained=claims.abstained,
         trivial=claims.trivial,
         samples=sum(n0 + max(each.samples for each in some) for some in found),
-        full=len(about) * (n0 + int(known.config["n"])),
+        full=len(about) * (n0 + n),
     )
 
 
