@@ -17,8 +17,10 @@ from holdfast.errors import ClaimsLost
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.claims import ClaimsAsked, claims_of
 from holdfast.runs.execute import Plan, execute
+from holdfast.runs.imported import import_log
 from holdfast.runs.ledger import append_line, check_ledger
 from holdfast.runs.recheck import Outcome, recheck
+from holdfast.runs.tsv import write_log
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import save_checkpoint
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
@@ -162,6 +164,9 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sampled(run: Cert
         recheck(smoothed(net), run, images(8), ClaimsAsked((5.0,)))
     with pytest.raises(hf.RunError, match="does not record which inputs"):
         recheck(hf.SmoothedClassifier(net, 0.25), made_run(tmp_path / "made", 3), images(3))
+    write_log(tmp_path / "paper_score.tsv", made_run(tmp_path / "log", 3).export("score"))
+    with pytest.raises(hf.RunError, match="is an imported log"):
+        recheck(smoothed(net), import_log(tmp_path / "paper_score.tsv", tmp_path / "imported", sigma=SIGMA), images(3))
     assert net.rows == []
     for wrong, said in (
         ({"radii": ()}, "radii"),
@@ -195,7 +200,7 @@ def test_the_command_says_what_holds_and_keeps_a_ledger(tmp_path: Path, capsys: 
     capsys.readouterr()
     asked[asked.index("--model") + 1] = str(tmp_path / "other.safetensors")
     assert holdfast(asked) == ClaimsLost.exit_code
-    assert "0.00% of the" in capsys.readouterr().err
+    assert "0 of " in capsys.readouterr().err
     assert json.loads(ledger.read_text().splitlines()[-1])["held"] == 0
 
 

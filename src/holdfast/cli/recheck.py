@@ -53,6 +53,7 @@ def recheck(
     from holdfast.cli.models import check_images, open_model
     from holdfast.runs.claims import ClaimsAsked, check_claiming
     from holdfast.runs.ledger import append_line, check_ledger
+    from holdfast.runs.recheck import Outcome
     from holdfast.runs.recheck import recheck as recheck_run
     from holdfast.runs.run import Run
     from holdfast.smoothed import SmoothedClassifier
@@ -90,15 +91,15 @@ def recheck(
         say(f"a line was added to {ledger}")
     if found.held < require:
         raise ClaimsLost(
-            f"{found.held:.2%} of the {len(found.claims)} claims of {run} are confirmed for {model}, and {require:.2%} are "
-            f"required; certify the network anew, allow a --margin, or keep the old one"
+            f"{found.count(Outcome.HELD)} of {len(found.claims)} claims of {run} are confirmed for {model}, and a share of "
+            f"{require:g} is required; certify the network anew, allow a larger --margin, or keep the old one"
         )
 
 
 def _print(found: "Recheck") -> None:
     """A line for each radius, a few of the claims that do not hold, and the cost."""
     from holdfast.runs.recheck import Outcome
-    from holdfast.scores.rounding import floor_decimals, format_number
+    from holdfast.scores.rounding import format_number
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for title in ("within radius", "claims", *(outcome.value for outcome in Outcome)):
@@ -110,8 +111,8 @@ def _print(found: "Recheck") -> None:
     lost = [each for each in found.claims if each.outcome is not Outcome.HELD]
     for each in lost[:_SHOWN]:
         claim = each.claim
-        value = floor_decimals(claim.at_least, 3)
-        say(f"input {claim.index}, class {claim.predicted} at least {value} within {claim.radius:g}: {each.reason}")
+        said = f"at least {format_number(claim.at_least)} within {format_number(claim.radius)}"
+        say(f"input {claim.index}, class {claim.predicted} {said}: {each.reason}")
     if len(lost) > _SHOWN:
         say(f"... and {len(lost) - _SHOWN} more")
     say(
