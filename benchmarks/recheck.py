@@ -20,7 +20,8 @@ import holdfast as hf
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.claims import ClaimsAsked
 from holdfast.runs.execute import Plan, execute
-from holdfast.runs.recheck import Outcome, Recheck, recheck
+from holdfast.runs.recheck import recheck
+from holdfast.runs.rechecked import Outcome, Recheck
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.pretrained import EMBEDDED_SIGMA, load_embedded_model
 

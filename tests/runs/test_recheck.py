@@ -19,7 +19,8 @@ from holdfast.runs.claims import ClaimsAsked, claims_of
 from holdfast.runs.execute import Plan, execute
 from holdfast.runs.imported import import_log
 from holdfast.runs.ledger import append_line, check_ledger
-from holdfast.runs.recheck import Outcome, recheck
+from holdfast.runs.recheck import recheck
+from holdfast.runs.rechecked import Outcome
 from holdfast.runs.tsv import write_log
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import save_checkpoint

@@ -15,7 +15,7 @@ from holdfast.errors import ClaimsLost, InvalidArgument
 from holdfast.measures import DEFAULT_MEASURES, measure_named
 
 if TYPE_CHECKING:
-    from holdfast.runs.recheck import Recheck
+    from holdfast.runs.rechecked import Recheck
 
 _SHOWN = 10
 
@@ -53,8 +53,8 @@ def recheck(
     from holdfast.cli.models import check_images, open_model
     from holdfast.runs.claims import ClaimsAsked, check_claiming
     from holdfast.runs.ledger import append_line, check_ledger
-    from holdfast.runs.recheck import Outcome
     from holdfast.runs.recheck import recheck as recheck_run
+    from holdfast.runs.rechecked import Outcome
     from holdfast.runs.run import Run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
@@ -98,7 +98,7 @@ def recheck(
 
 def _print(found: "Recheck") -> None:
     """A line for each radius, a few of the claims that do not hold, and the cost."""
-    from holdfast.runs.recheck import Outcome
+    from holdfast.runs.rechecked import Outcome
     from holdfast.scores.rounding import format_number
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
