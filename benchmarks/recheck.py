@@ -43,7 +43,7 @@ def compared(found: Recheck, full: CertifiedRun) -> dict[str, Any]:
     reached = 0
     for each in found.claims:
         claim, certificate = each.claim, own[each.claim.index]
-        lower = float(certificate.curve(found.asked.measure).lower(claim.radius))
+        lower = float(certificate.curve(found.measure).lower(claim.radius))
         full_says = certificate.predicted == claim.predicted and lower >= claim.at_least
         reached += full_says
         if full_says != (each.outcome is Outcome.HELD):

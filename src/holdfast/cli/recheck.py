@@ -12,7 +12,7 @@ from rich.table import Table
 from holdfast.cli import options
 from holdfast.cli.console import say
 from holdfast.errors import ClaimsLost, InvalidArgument
-from holdfast.measures import DEFAULT_MEASURES, measure_named
+from holdfast.measures import measure_named
 
 if TYPE_CHECKING:
     from holdfast.runs.rechecked import Recheck
@@ -26,7 +26,9 @@ def recheck(
     data: str = options.DATA,
     radii: str = typer.Option("0,0.25,0.5", help="Radii of the claims, such as 0,0.25,0.5."),
     margin: float = typer.Option(0.01, help="Subtracted from each claim: a loss of confidence that is tolerated."),
-    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {options.MEASURED}; the run must claim it."),
+    measure: str | None = typer.Option(
+        None, help=f"Of what: {options.MEASURED}; default: the first that the run claims."
+    ),
     share: float = typer.Option(
         0.05, help="Claims are what this share of the run's copies would have certified; 1: what it certified."
     ),
@@ -51,7 +53,7 @@ def recheck(
     false. Exits with 12 if fewer hold than --require asks for.
     """
     from holdfast.cli.models import check_images, open_model
-    from holdfast.runs.claims import ClaimsAsked, check_claiming
+    from holdfast.runs.claims import ClaimsAsked, check_certified, claimed_measure
     from holdfast.runs.ledger import append_line, check_ledger
     from holdfast.runs.recheck import recheck as recheck_run
     from holdfast.runs.rechecked import Outcome
@@ -59,13 +61,15 @@ def recheck(
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    asked = ClaimsAsked(options.numbers(radii, "--radii") or (), margin, share, measure_named(measure).name, max_)
+    asked = ClaimsAsked(
+        options.numbers(radii, "--radii") or (), margin, share, measure and measure_named(measure).name, max_
+    )
     if not 0 <= require <= 1:
         raise InvalidArgument(f"--require must be a share of the claims, from 0 to 1, got {require!r}")
     if ledger is not None:
         check_ledger(ledger)
     known_seed = options.seed_number(seed)
-    opened = check_claiming(Run.open(run), asked.measure)
+    opened = check_certified(Run.open(run))
     config = opened.config
     whole = open_dataset(data, split=split or str(config.get("split", "test")))
     # Who chose without recording it, as the demo does, spread the inputs over the data.
@@ -76,7 +80,7 @@ def recheck(
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=opened.noise,
-        measures=options.further_measures([asked.measure]),
+        measures=options.further_measures([claimed_measure(opened, asked.measure)]),
         outputs=outputs,
         inputs=inputs_kind,
         device=device,

@@ -49,14 +49,14 @@ class ClaimsAsked:
         radii: where.
         margin: what is subtracted from each, for a change that is tolerated.
         share: claims are what this share of the run's copies would have certified; 1 for what the run certified.
-        measure: of which measure.
+        measure: of which measure; None for the first that the run claims.
         most: about the first so many inputs of the run; None for all.
     """
 
     radii: Sequence[float] = (0.0, 0.25, 0.5)
     margin: float = 0.01
     share: float = 0.05
-    measure: str = "score"
+    measure: str | None = None
     most: int | None = None
 
     def __post_init__(self) -> None:
@@ -88,16 +88,23 @@ class Claims:
     trivial: int
 
 
-def check_claiming(run: Run, measure: str) -> CertifiedRun:
-    """The run, if it can be asked about this measure."""
+def check_certified(run: Run) -> CertifiedRun:
+    """The run, if it has certificates whose bounds can be computed again."""
     if not isinstance(run, CertifiedRun):
         raise RunError(
             f"{run.path} is an imported log, not certificates of a network; give a run of 'holdfast certify'"
         )
-    if measure == "label" or measure not in run.measures:
-        claimed = ", ".join(name for name in run.measures if name != "label") or "the label alone"
-        raise RunError(f"{run.path} claims no average of {measure!r}, only: {claimed}; ask for one of those")
     return run
+
+
+def claimed_measure(run: CertifiedRun, name: str | None) -> str:
+    """The measure of that name, or the first one, if the run claims it."""
+    claimed = [each for each in run.measures if each != "label"]
+    if not claimed or name not in (None, *claimed):
+        asked = "any measure" if name is None else repr(name)
+        known = ", ".join(claimed) or "the label alone"
+        raise RunError(f"{run.path} claims no average of {asked}, only: {known}; ask for what it claims")
+    return name or claimed[0]
 
 
 def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
@@ -105,7 +112,8 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
 
     Nothing here is a guarantee: it is the question, and it is fixed before anything is sampled.
     """
-    bottom = run.measure(asked.measure).support[0]
+    measure = claimed_measure(run, asked.measure)
+    bottom = run.measure(measure).support[0]
     found: list[Claim] = []
     abstained = trivial = 0
     for entry in islice(run, asked.most):
@@ -114,8 +122,8 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
             abstained += len(asked.radii)
             continue
         alpha = per_side(certificate.alpha_per_claim, certificate.sides)
-        certified = np.asarray(certificate.curve(asked.measure).lower(asked.radii))
-        lowered = np.minimum(certified, _with_fewer(certificate, asked)) - asked.margin
+        certified = np.asarray(certificate.curve(measure).lower(asked.radii))
+        lowered = np.minimum(certified, _with_fewer(certificate, measure, asked)) - asked.margin
         values = np.floor(_UNITS * lowered) / _UNITS
         for radius, known, value in zip(asked.radii, certified.tolist(), values.tolist(), strict=True):
             if value > bottom:
@@ -125,8 +133,8 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
     return Claims(tuple(found), abstained, trivial)
 
 
-def _with_fewer(certificate: Certificate, asked: ClaimsAsked) -> NDArray[np.float64]:
-    scores = certificate.evidence[asked.measure]
+def _with_fewer(certificate: Certificate, measure: str, asked: ClaimsAsked) -> NDArray[np.float64]:
+    scores = certificate.evidence[measure]
     fewer = bound(
         scores.thinned(asked.supposed(scores.n)),
         alpha=certificate.alpha_per_claim,

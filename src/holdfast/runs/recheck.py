@@ -14,7 +14,7 @@ from holdfast.measures import support_of
 from holdfast.noise import check_seed
 from holdfast.progress import progress_bar
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.claims import Claim, ClaimsAsked, check_claiming, claims_of
+from holdfast.runs.claims import Claim, ClaimsAsked, check_certified, claimed_measure, claims_of
 from holdfast.runs.rechecked import COMPARED, Outcome, Recheck, RecheckedClaim
 from holdfast.runs.resume import data_fingerprints
 from holdfast.runs.run import Run
@@ -42,12 +42,13 @@ def recheck(
     Guarantee:
         That of each :class:`RecheckedClaim`.
     Requires:
-        Noise that is not the run's: the claims depend on the copies that the run drew. A secret seed sees to it, and the
-        run's own is refused.
+        Noise that nobody looked at before: the claims depend on the copies that the run drew, so its own seed is refused. A
+        secret seed, the default, sees to the rest.
     """
     wanted = asked or ClaimsAsked()
-    known = check_claiming(run, wanted.measure)
-    _check_network(smoothed, known, wanted.measure)
+    known = check_certified(run)
+    measure = claimed_measure(known, wanted.measure)
+    _check_network(smoothed, known, measure)
     inputs = _checked_data(known, data)
     if seed is not None and seed == int(known.config["provenance"]["seed"], 16):
         raise InvalidArgument(
@@ -65,7 +66,7 @@ def recheck(
     where = {int(index): position for position, index in enumerate(inputs.indices)}
     positions = np.array([where[group[0].index] for group in about])
     checked = CheckedInputs(Images(inputs, positions), smoothed.inputs, smoothed.noise)
-    key, support = check_seed(seed), support_of(wanted.measure, smoothed.measures)
+    key, support = check_seed(seed), support_of(measure, smoothed.measures)
 
     def requests() -> Iterator[ClaimsRequest]:
         for k, group in enumerate(about):
@@ -81,7 +82,7 @@ def recheck(
                 for claim in group
             ]
             yield ClaimsRequest(
-                checked[k], key, group[0].index, n0, copies, tests, wanted.measure, group[0].predicted, position=k
+                checked[k], key, group[0].index, n0, copies, tests, measure, group[0].predicted, position=k
             )
 
     found: list[tuple[RecheckedClaim, ...]] = [()] * len(about)
@@ -94,6 +95,7 @@ def recheck(
         model=smoothed.model.name,
         fingerprint=smoothed.fingerprint,
         asked=wanted,
+        measure=measure,
         n=copies,
         claims=tuple(each for some in found for each in some),
         abstained=claims.abstained,

@@ -60,6 +60,7 @@ class Recheck:
     model: str
     fingerprint: str | None
     asked: ClaimsAsked
+    measure: str
     n: int
     claims: tuple[RecheckedClaim, ...]
     abstained: int
@@ -86,7 +87,7 @@ class Recheck:
             "run": {"name": self.run.path.resolve().name, "sha256": digest},
             "model": {"name": self.model, "fingerprint": self.fingerprint},
             "data": {"name": config.get("data"), **{name: config["fingerprints"][name] for name in COMPARED}},
-            "measure": self.asked.measure,
+            "measure": self.measure,
             "radii": list(self.asked.radii),
             "margin": self.asked.margin,
             "share": self.asked.share,
