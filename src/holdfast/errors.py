@@ -13,7 +13,8 @@
     ├── NotClaimed                  exit 8   asked for a claim that the certificate does not make
     ├── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
     ├── NotVerified                 exit 10  'holdfast verify' found something wrong with a run
-    └── AuditFailed                 exit 11  an attack found what a certificate excludes
+    ├── AuditFailed                 exit 11  an attack found what a certificate excludes
+    └── ClaimsLost                  exit 12  'holdfast recheck' confirmed fewer claims of a run than were required
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
@@ -87,6 +88,12 @@ class AuditFailed(HoldfastError):
     """An attacked input's average is below what was certified, beyond sampling error: a certificate of the run is false."""
 
     exit_code = 11
+
+
+class ClaimsLost(HoldfastError):
+    """After a change of the network, fewer claims of a run are confirmed than were required."""
+
+    exit_code = 12
 
 
 def how_to_install(extra: str) -> str:

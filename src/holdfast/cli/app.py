@@ -12,6 +12,7 @@ from holdfast.cli.certify import certify
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.recheck import recheck
 from holdfast.cli.report import report
 from holdfast.cli.runs import compact, export, import_command
 from holdfast.cli.serve import serve
@@ -73,6 +74,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "certify": certify,
     "decide": decide,
+    "recheck": recheck,
     "report": report,
     "audit": audit,
     "import": import_command,

@@ -102,6 +102,18 @@ class Request(ABC, Generic[T]):
         (evidence,) = yield (self._estimation(start, start + copies, target),)
         return cast(Evidence, evidence)
 
+    def _settle(self, tests: Sequence[SequentialTest], measure: str, target: int) -> Step[None]:
+        """Copies until every test is decided; tests of the same n_max want the same blocks, so they share them.
+
+        The blocks are the tests' own: other ones would be another test, with another answer.
+        """
+        drawn = 0
+        while undecided := [test for test in tests if test.decision is None]:
+            block = yield from self._more(drawn, undecided[0].next_batch, target)
+            for test in undecided:
+                test.update(block[measure])
+            drawn += block.n
+
 
 @dataclass(eq=False)
 class CertifyRequest(Request[Sampled]):
@@ -171,14 +183,31 @@ class DecideRequest(Request[Decision]):
     measure: str
 
     def steps(self) -> Step[Decision]:
-        """The blocks of the test are its own: other ones would be another test, with another answer."""
+        """Choose the class, then test."""
         selection = yield from self._choose()
-        drawn = 0
-        while self.test.decision is None:
-            block = yield from self._more(drawn, self.test.next_batch, selection.predicted)
-            self.test.update(block[self.measure])
-            drawn += block.n
+        yield from self._settle((self.test,), self.measure, selection.predicted)
+        assert self.test.decision is not None
         return replace(self.test.decision, predicted=selection.predicted, seed=self.seed)
+
+
+@dataclass(eq=False)
+class ClaimsRequest(Request[tuple[int, tuple[Decision, ...]]]):
+    """Early stopping for several claims about one class, which was chosen before: does it still hold what they say?
+
+    Each claim has a test of its own, with all of its alpha; all tests have the same n_max, and see the same copies.
+    """
+
+    tests: Sequence[SequentialTest]
+    measure: str
+    target: int
+
+    def steps(self) -> Step[tuple[int, tuple[Decision, ...]]]:
+        """The class that is predicted, and a decision for each claim; none if that is another class."""
+        selection = yield from self._choose()
+        if selection.predicted != self.target:
+            return selection.predicted, ()
+        yield from self._settle(self.tests, self.measure, self.target)
+        return selection.predicted, tuple(test.decision for test in self.tests if test.decision is not None)
 
 
 @dataclass(eq=False)

@@ -140,6 +140,15 @@ class ScoreHistogram(Scores):
         starts = np.arange(0, fine.size, factor)
         return ScoreHistogram(np.add.reduceat(self.counts, starts), support=self.support, noise=self.noise)
 
+    def thinned(self, n: int) -> "ScoreHistogram":
+        """How ``n`` samples of the same distribution would be counted: each share of these, as many as reach it rounded down.
+
+        Not evidence: nobody drew them. It tells what to expect of fewer samples.
+        """
+        check_count("n", n, at_most=self.n)
+        at_least = np.cumsum(self.counts[::-1])[::-1] * n // self.n
+        return ScoreHistogram(-np.diff(at_least, append=0), support=self.support, noise=self.noise)
+
     def __add__(self, other: "ScoreHistogram") -> "ScoreHistogram":
         mine, theirs = (self.support, self.noise, self.counts.size), (other.support, other.noise, other.counts.size)
         if mine != theirs:
