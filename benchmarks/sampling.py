@@ -140,7 +140,7 @@ def main() -> None:
     print(json.dumps(found), flush=True)
     figures = measure(
         net.to(device).eval(),
-        torch.rand(3, pixels, pixels),
+        (255 * torch.rand(3, pixels, pixels)).round() / 255,  # an image of bytes
         n=asked.n,
         precision=asked.precision,
         device=device,

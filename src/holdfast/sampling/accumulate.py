@@ -26,6 +26,8 @@ _ALL = 1e-3
 class Accumulator:
     """Adds up batches of several spans at once, each as its span asks; accumulators of the same spans merge.
 
+    Everything is added in place: a tensor that is replaced on a GPU's side stream would be given away while it is read.
+
     Requires:
         Where a span's target is a selection span, one worker sees all copies, selection first: so a class is chosen
         before any copy is counted for it. A batch may hold both kinds; slots tell them apart.
@@ -55,7 +57,7 @@ class Accumulator:
         # Negative entries are left out of the sum: many small ones would hide that two classes together exceed one.
         sums = (probabilities.clamp(min=0).sum(1) - 1).abs().amax()
         outside = (probabilities - probabilities.clamp(0, 1)).abs().amax()
-        self._worst = torch.maximum(self._worst, torch.maximum(sums, outside))
+        torch.maximum(self._worst, torch.maximum(sums, outside), out=self._worst)
         for part, where in self._parts:
             if not isinstance(part, _Sums):
                 part.add(probabilities, where[slots])
@@ -107,7 +109,7 @@ class _Counters(ABC):
         if following:
             choosers = {id(span): slot for slot, span in enumerate(sums._spans)}
             chosen = sums.leaders()[[choosers[id(self._spans[slot].target)] for slot in following]]
-            self._targets = self._targets.index_copy(0, torch.tensor(following, device=chosen.device), chosen)
+            self._targets.index_copy_(0, torch.tensor(following, device=chosen.device), chosen)
 
     def merge(self, other: Self) -> None:
         """Counts add; by NumPy, since waking torch's threads would take longer. Who had nothing to count has none."""
@@ -175,7 +177,7 @@ class _Scores(_Counters):
                     f"the measure {measure.name} must return a tensor with one number for each row, {tuple(targets.shape)}, got {got}"
                 )
             outside = (values - values.clamp(*grid.support)).abs().amax()
-            self.worst[number] = torch.maximum(self.worst[number], outside)
+            torch.maximum(self.worst[number], outside, out=self.worst[number])
             where = slots * grid.size + _bins(values, grid, edges)
             histograms[number].index_add_(0, where, torch.ones_like(where))
 
