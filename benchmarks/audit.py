@@ -4,7 +4,8 @@
 
 The Fashion-MNIST network is attacked at its 500 embedded images and 21 radii. The networks for CIFAR-10 are attacked on a GPU at
 eleven radii, and on a CPU, where each takes seconds, at a few inputs: images of 32 x 32 from ``--photos``, or else embedded images
-on a wider ground. What is certified holds at any input. ``wrong`` is a probit network whose bounds are computed for a part of the radius only.
+on a wider ground. What is certified holds at any input. ``wrong`` is a probit network whose bounds are computed for a part of
+the radius only.
 """
 
 import argparse

@@ -16,7 +16,9 @@ Input = Tensor | NDArray[np.floating]
 _FAR = 0.5
 _LARGEST_SHIFT = 1e-3
 _LARGEST_ROUNDING = 0.5
-_MOST_LEVELS = 2**30
+_MOST_LEVELS = 2**23
+"""Float32 tells this many levels apart, so that a level is known from its float32 number."""
+_SAME_LEVEL = 2.0**-12
 _NEAR = 2.0**-20
 _NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
 
@@ -55,7 +57,7 @@ class CheckedInputs:
         first = self._checked(0)
         self._shape = first.shape
         self.step = step_for(first, kind, noise) if step is None else step
-        self[0]
+        self._first = on_grid(first, self.step, noise, what="input 0")
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self[position]
@@ -70,7 +72,8 @@ class CheckedInputs:
         return on_grid(given, self.step, self._noise, what=what)
 
     def __iter__(self) -> Iterator[GridInput]:
-        return (self[position] for position in range(len(self)))
+        yield self._first
+        yield from (self[position] for position in range(1, len(self)))
 
     def _checked(self, position: int) -> NDArray[np.floating]:
         try:
@@ -151,26 +154,35 @@ def check_input(x: Input, kind: str, *, what: str = "the input", leeway: float |
     return given
 
 
-def on_grid(given: NDArray[np.floating], step: float, noise: Noise, *, what: str = "the input") -> GridInput:
-    """The nearest point of the grid, and how far away it is.
+def on_grid(
+    given: NDArray[np.floating],
+    step: float,
+    noise: Noise,
+    *,
+    what: str = "the input",
+    farthest: float = _LARGEST_ROUNDING,
+) -> GridInput:
+    """The nearest point of the grid, and how far away it is; refused if that is more than ``farthest`` of the noise's scale.
 
     A level that float32 cannot hold exactly, such as 1/255, is meant by the float32 number nearest to it.
     """
-    with np.errstate(over="ignore"):
-        nearest = given.astype(np.float32, order="C")
     if step == 0:
-        rounded, most = nearest.astype(np.float64), _LARGEST_SHIFT
+        with np.errstate(over="ignore"):
+            named = given.astype(np.float32, order="C")
+        shift, farthest = _distance(given, named, noise.norm), _LARGEST_SHIFT
     else:
         levels = np.rint(given / np.float64(step))
-        if not np.abs(levels).max() <= _MOST_LEVELS:
+        if not np.abs(levels).max() < _MOST_LEVELS:
             raise InvalidInput(
                 f"{what} has numbers of the size {np.abs(given).max():.3g}, too many steps of {describe_step(step)}, which suit "
                 f"{noise.title}; centre and scale its features first, so that the noise is not lost in their size"
             )
-        rounded, most = levels * step, _LARGEST_ROUNDING
-    named = rounded.astype(np.float32, order="C")
-    shift = _distance(given, np.where(named == given, given, rounded), noise.norm) * (1 + 1e-9)
-    if not shift <= most * noise.scale:
+        levels *= step
+        named = levels.astype(np.float32, order="C")
+        away = given - levels
+        away[(named == given) & (np.abs(away) < _SAME_LEVEL * step)] = 0
+        shift = _distance(away, 0.0, noise.norm) * (1 + 1e-9)
+    if not shift <= farthest * noise.scale:
         grid = "float32" if step == 0 else f"multiples of {describe_step(step)}"
         raise InvalidInput(
             f"{what} moves by {shift:.3g} when rounded to {grid}, which is not small beside {noise.title}; centre and scale "
@@ -197,7 +209,7 @@ def _array(x: object, what: str) -> NDArray[np.floating]:
     return (held if held.dtype in _NUMPY_HAS else held.float()).numpy()
 
 
-def _distance(one: NDArray[np.floating], other: NDArray[np.floating], norm: str = "l2") -> float:
+def _distance(one: NDArray[np.floating], other: NDArray[np.floating] | float, norm: str = "l2") -> float:
     with np.errstate(over="ignore"):
         apart = np.abs(np.subtract(one, other, dtype=np.float64))
         return float(apart.sum() if norm == "l1" else np.sqrt(np.square(apart).sum()))

@@ -1,5 +1,6 @@
 """The smoothed classifier: from a model and an input to a certificate, in one call."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from holdfast.inputs import (
     check_input,
     check_kind,
     check_step,
+    on_grid,
 )
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
@@ -279,16 +281,17 @@ class SmoothedClassifier:
         """Accept a class for this input, or hand it to a human: the deployment side of ``triage``.
 
         Guarantee:
-            The triage's, for every input within its radius of one drawn like the calibration inputs.
-            An image with pixels beyond the range of images is moved to its edge, not refused.
+            The triage's, for every input within its radius of one drawn like the calibration inputs, once it is rounded to the
+            classifier's grid. An image with pixels beyond the range of images is moved to its edge, not refused.
         Requires:
             The same ``inputs=``, ``outputs=`` and network as at calibration (compared, as far as the triage knows it),
             and a seed that whoever chose the input does not know.
         """
         triage.check_network(self.fingerprint)
         check_calibrated(self.model, triage.spot_check)
-        inside, step = check_input(x, self.inputs, leeway=triage.radius), triage.origin.step
-        stream = self.stream([inside], [index], triage.settings, seed=seed, batch=batch, progress=False, step=step)
+        step, inside = triage.origin.step, check_input(x, self.inputs, leeway=triage.radius)
+        at = on_grid(inside, step, self.noise, farthest=math.inf)
+        stream = self.stream([at.x], [index], triage.settings, seed=seed, batch=batch, progress=False, step=step)
         return triage.decide(next(stream))
 
     def certify_classes(

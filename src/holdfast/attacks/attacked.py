@@ -54,7 +54,8 @@ class Attacked:
     Attributes:
         x: the attacked input, on the grid that the input lies on.
         radius: how far it was allowed to go.
-        distance: how far it went, in the norm of the noise.
+        distance: how far it went at most, in the norm of the noise; more than the radius only if the input itself is farther
+            than that from the grid.
         target: the class whose average was attacked.
         gradients: whether the model has gradients; if not, it was attacked by its scores alone.
         evidence: counts of n fresh copies for the class.
@@ -155,7 +156,9 @@ def attack_many(
     for request in smoothed.run_requests(requests(), step, batch):
         found = waiting.popleft()
         aim, point = found.aim, found.point.numpy()
-        yield Attacked(point, aim.radius, found.distance, aim.target, alpha, found.gradients, request.answer)
+        yield Attacked(
+            point, aim.radius, found.distance + aim.shift, aim.target, alpha, found.gradients, request.answer
+        )
 
 
 @dataclass(frozen=True, eq=False)

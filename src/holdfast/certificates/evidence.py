@@ -99,7 +99,8 @@ class Selection:
 class Evidence:
     """Votes of one class, and a histogram of each measure's scores, over ``n`` fresh noisy copies; counts add.
 
-    ``evidence["score"]`` is the histogram of the measure of that name.
+    ``evidence["score"]`` is the histogram of the measure of that name. What bounds a certificate is
+    ``evidence["score"].under(provenance.seen(noise))``, which allows for the input's distance to the grid and for drawing.
     """
 
     n: int

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.noise.noise import Noise
 
-MOST_NUMBERS = 2**22
-"""Of one input: each is drawn with an error of at most 2^-50 in total variation (:mod:`holdfast.noise.rounded`)."""
+MOST_NUMBERS = 2**20
+"""Of one input: each is drawn with an error of at most 2^-48 in total variation (:mod:`holdfast.noise.rounded`)."""
 DRAWING_ERROR = 2.0**-28
 """How far the copies of one input may be from the noise's law, in total variation."""
 

@@ -128,12 +128,13 @@ class CertifiedRun(Run):
 
     def scores(self, measure: str) -> Iterator[OccupiedCounters]:
         """The stored counts of every input's scores, in the order of the index."""
-        return read_scores(self.folder, self.measure(measure), self.noise)
+        stored = read_scores(self.folder, self.measure(measure), self.noise)
+        return (scores.under(self.seen(shift)) for scores, shift in zip(stored, self.shifts, strict=True))
 
     def _curves(self, measure: str, method: str) -> Iterator[Curve]:
         chosen, sides = method_named(method), self.config["sides"]
-        for scores, shift in zip(self.scores(measure), self.shifts, strict=True):
-            yield bound(scores.under(self.seen(shift)), alpha=self._alpha, method=chosen, sides=sides)
+        for scores in self.scores(measure):
+            yield bound(scores, alpha=self._alpha, method=chosen, sides=sides)
 
     def seen(self, shift: float) -> Noise:
         """What the copies know of the noise around an input that is so far from the point sampled."""

@@ -57,10 +57,10 @@ def selection_p_value(chosen: int, fresh: Selection) -> float:
     Source:
         Hoeffding 1963. Let the class be behind another by d on average. That it was ahead on n0 copies, and is behind by t or
         more on others, has probability at most ``exp(-n0 d^2/2) exp(-n0 (t-d)^2/2) <= exp(-n0 t^2/4)`` for d within [0, t], and
-        at most ``exp(-n0 t^2/2)`` otherwise; all other classes are counted.
+        at most ``exp(-n0 t^2/2)`` otherwise; all pairs of classes are counted, since either may be any.
     """
-    behind = float(fresh.averages.max() - fresh.averages[chosen])
-    return min(1.0, (len(fresh.sums) - 1) * math.exp(-fresh.n0 * behind**2 / 4))
+    behind, classes = float(fresh.averages.max() - fresh.averages[chosen]), len(fresh.sums)
+    return min(1.0, classes * (classes - 1) * math.exp(-fresh.n0 * behind**2 / 4))
 
 
 def _coarse(histogram: ScoreHistogram) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument
-from holdfast.noise import Noise, sigma_of
+from holdfast.noise import Noise, plain_noise, sigma_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Scores(ABC):
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise, if it is Gaussian."""
-        return sigma_of(self.noise)
+        return sigma_of(plain_noise(self.noise))
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -221,7 +222,9 @@ class Service:
 
         def read() -> GridInput:
             given = check_input(read_input(content, kind, shape), smoothed.inputs, leeway=leeway)
-            return on_grid(given, self.step, smoothed.noise)
+            if leeway is None:
+                return on_grid(given, self.step, smoothed.noise)
+            return on_grid(given, self.step, smoothed.noise, farthest=math.inf)  # no adversary may choose to be refused
 
         return await _in(self._reader, read)
 

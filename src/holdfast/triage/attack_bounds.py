@@ -12,7 +12,7 @@ from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.measures import SUM_TOLERANCE, SUM_TOLERANCE_0_1_0, sum_tolerance
-from holdfast.noise import DRAWING_ERROR, Noise, describe_step, noise_fields, sampled_noise, stored_noise
+from holdfast.noise import DRAWING_ERROR, Noise, describe_step, noise_fields, stored_noise
 from holdfast.triage.rule import AcceptanceRule
 from holdfast.validation import check_alpha, check_radius
 
@@ -157,7 +157,7 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         keys.add(key)
         known = _check_label(label)
         evidence, method = certificate.evidence, certificate.method
-        seen = sampled_noise(evidence.noise, mine.step, 0.0)
+        seen = certificate.provenance.seen(evidence.noise)
         score = bound(evidence["score"].under(seen), alpha=alpha / 2, method=method, sides="both")
         margin = bound(evidence["margin"].under(seen), alpha=alpha / 2, method=method)
         # The service's copies are drawn with an error, too: bounds are on the averages that it draws from.

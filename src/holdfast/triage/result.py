@@ -11,6 +11,7 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.settings import Settings
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.noise import describe_step
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
@@ -155,7 +156,8 @@ class Triage:
             )
 
     def __str__(self) -> str:
-        promise = f"whatever perturbations up to radius {format_number(self.radius)} an adversary chooses"
+        grid = f" in steps of {describe_step(self.origin.step)}" if self.origin.step else ""
+        promise = f"whatever perturbations{grid} up to radius {format_number(self.radius)} an adversary chooses"
         sure = f"(with probability at least {1 - Decimal(repr(self.delta))})"
         row = self.chosen
         if row is None:
