@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -40,8 +41,8 @@ def plan(out: Path, *, seed: int | None = 3, data: LabelledInputs | None = None,
 class Stopping(SmoothedClassifier):
     """Is interrupted once it has handed over so many certificates."""
 
-    def __init__(self, after: int) -> None:
-        super().__init__(small_net(), SIGMA)
+    def __init__(self, after: int, step: float | None = None) -> None:
+        super().__init__(small_net(), SIGMA, step=step)
         self.after = after
         self.asked: list[int] = []
 
@@ -87,6 +88,26 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_the_same(whole: Ce
         mine, theirs = ((run.path / "exports" / f"{name}.tsv").read_text() for run in (found, whole))
         without_time = [[line.rsplit("\t", 1)[0] for line in text.splitlines()] for text in (mine, theirs)]
         assert without_time[0] == without_time[1]
+
+
+def test_a_run_of_float32_noise_is_continued_with_float32_noise(whole: CertifiedRun, tmp_path: Path) -> None:
+    """As Holdfast 0.1.0 began it: without a step in run.json, and without a shift in its parts."""
+    out = tmp_path / "a"
+    with pytest.raises(KeyboardInterrupt):
+        execute(Stopping(2, step=0), plan(out))
+    unsealed(out)
+    assert "step" not in RunFolder(out).config()["provenance"]
+    for path in (out / "certificates").glob("*.parquet"):
+        pq.write_table(pq.read_table(path).drop_columns(["shift"]), path)
+    found = execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    meant = execute(SmoothedClassifier(small_net(), SIGMA, step=0), plan(tmp_path / "b"))
+    assert [entry.certificate for entry in found] == [entry.certificate for entry in meant]
+    assert found.step == 0
+    assert {entry.certificate.provenance.noise for entry in found} == {"gaussian/numpy-sfc64"}
+    assert [entry.certificate.evidence for entry in found] != [entry.certificate.evidence for entry in whole]
+    interrupted(tmp_path / "c", 2)
+    with pytest.raises(hf.RunError, match=r"the grid has steps of 1/255 there and 0 \(float32 noise\) here"):
+        execute(SmoothedClassifier(small_net(), SIGMA, step=0), plan(tmp_path / "c"))
 
 
 def test_the_secret_seed_is_taken_up_again(tmp_path: Path) -> None:
