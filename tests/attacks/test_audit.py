@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor
@@ -61,6 +63,31 @@ def test_a_second_audit_replaces_the_first(certified: Path) -> None:
     assert audit is not None
     assert audit.column("index").tolist() == [0, 1000]
     assert audit.column("radius").tolist() == [0.1, 0.1]
+
+
+def test_every_change_of_an_audit_is_found_by_verify(certified: Path, tmp_path: Path) -> None:
+    assert holdfast(["audit", str(certified), *EMBEDDED, *QUICK, "--radii", "0.1", "--max", "2"]) == 0
+    run, path = hf.Run.open(certified), certified / "audit.parquet"
+    assert run.verify().ok
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    audit = run.audit
+    assert audit is not None
+    read = (audit.notes, audit.table.to_pydict())
+    for place in rng.integers(8 * len(whole), size=150):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        if run.verify().ok:  # then nothing that is read was changed
+            audit = run.audit
+            assert audit is not None
+            assert (audit.notes, audit.table.to_pydict()) == read
+    path.write_bytes(whole)
+    other = audit.table.set_column(
+        audit.table.column_names.index("score_certified"), "score_certified", pa.array([0.99, 0.99])
+    )
+    replace(audit, table=other).write(run.folder)
+    assert run.verify().problems == ("audit.parquet has other bounds on the score than the counts give",)
+    path.write_bytes(whole)
 
 
 def test_a_bound_that_forgets_the_radius_is_caught(

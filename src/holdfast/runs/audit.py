@@ -1,5 +1,6 @@
 """An audit of a run: what attacks found beside its certificates, kept in the run's folder."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_numbe
 
 AUDIT = "audit.parquet"
 FORMAT = 1
-_NOTES = b"holdfast"
+_NOTES, _DIGEST = b"holdfast", b"sha256"
 
 
 @dataclass(frozen=True)
@@ -165,9 +166,10 @@ class Audit:
     def write(self, folder: RunFolder) -> None:
         """Keep it in a run's folder, in place of an earlier one; nothing else there is touched."""
         notes = json.dumps({"format": FORMAT, **vars(self.notes)}).encode()
-        table = self.table.replace_schema_metadata({_NOTES: notes})
+        table = self.table.replace_schema_metadata({_NOTES: notes, _DIGEST: _digest(self.table, notes)})
+        options = {"compression": "zstd", "write_page_checksum": True}
         with folder.locked():
-            folder.write(AUDIT, lambda path: pq.write_table(table, path, compression="zstd"), replace=True)
+            folder.write(AUDIT, lambda path: pq.write_table(table, path, **options), replace=True)
 
     @classmethod
     def read(cls, folder: RunFolder) -> "Audit | None":
@@ -176,8 +178,11 @@ class Audit:
         if not path.exists():
             return None
         try:
-            table = pq.read_table(path)
-            notes = json.loads(table.schema.metadata[_NOTES])
+            table = pq.read_table(path, page_checksum_verification=True)
+            written = table.schema.metadata
+            if written[_DIGEST] != _digest(table, written[_NOTES]):
+                raise ValueError("it is not as it was written")
+            notes = json.loads(written[_NOTES])
             if notes.pop("format") != FORMAT:
                 raise ValueError("another format")
             lists = {name: tuple(notes[name]) for name in ("measures", "radii", "shape")}
@@ -186,6 +191,11 @@ class Audit:
             raise RunError(
                 f"{path} cannot be read ({error}); make it again with 'holdfast audit', or remove it"
             ) from error
+
+
+def _digest(table: pa.Table, notes: bytes) -> bytes:
+    """Of everything that is read: no manifest lists an audit, which may be made after a run is signed."""
+    return hashlib.sha256(notes + repr(table.to_pydict()).encode()).hexdigest().encode()
 
 
 def column_name(measure: str, name: str) -> str:

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from holdfast.errors import RunError
+from holdfast.runs.audit import AUDIT
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.config_checks import config_problems
 from holdfast.runs.folder import RunFolder
@@ -14,6 +17,8 @@ from holdfast.runs.run import Run
 from holdfast.runs.signature import agreement, signature_problems
 from holdfast.runs.tsv import export_name, log_lines
 from holdfast.runs.verification import Check, Verification
+
+_LAST_DIGITS = 1e-9
 
 
 def verify(path: str | Path, *, key: Path | None = None) -> Verification:
@@ -37,7 +42,7 @@ def verify(path: str | Path, *, key: Path | None = None) -> Verification:
     opened = _opened(folder)
     if isinstance(opened, Check):
         return Verification(where, (*checks, opened))
-    return Verification(where, (*checks, *_contents(opened), _exports(opened), _spot_check(opened)))
+    return Verification(where, (*checks, *_contents(opened), _exports(opened), _spot_check(opened), *_audit(opened)))
 
 
 def _digests(folder: RunFolder) -> Check:
@@ -83,6 +88,24 @@ def _exports(run: Run) -> Check:
                     yield f"{export_name(measure)} is not what the counts give, from line {line} on"
 
     return Check.of("exports", "exports, computed again", find)
+
+
+def _audit(run: Run) -> Iterator[Check]:
+    """Where there is one: as it was written, and about this run's bounds."""
+
+    def find() -> Iterator[str]:
+        found = run.audit
+        assert found is not None
+        places = {int(index): place for place, index in enumerate(run.answers.index)}
+        rows = [places[int(index)] for index in found.column("index")]
+        columns = [found.notes.radii.index(float(radius)) for radius in found.column("radius")]
+        for measure in found.notes.measures:
+            bounds = run.lower(measure, run.methods(measure)[0], np.array(found.notes.radii))[rows, columns]
+            if np.abs(bounds - found.column("certified", measure)).max() > _LAST_DIGITS:
+                yield f"{AUDIT} has other bounds on the {measure} than the counts give"
+
+    if (run.path / AUDIT).exists():
+        yield Check.of("audit", f"{AUDIT}: as it was written, and about these bounds", find)
 
 
 def _spot_check(run: Run) -> Check:
