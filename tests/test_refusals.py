@@ -334,7 +334,7 @@ def test_inputs_are_taken_as_they_are_whatever_their_layout_and_never_shared() -
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            taken, shift = on_grid(check_input(x, "auto"), 2.0**-12, NOISE)
+            taken, shift, _ = on_grid(check_input(x, "auto"), 2.0**-12, NOISE)
         assert shift == 0
         assert taken.dtype == torch.float32
         assert taken.is_contiguous()

@@ -24,10 +24,16 @@ _NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
 
 
 class GridInput(NamedTuple):
-    """An input where it is sampled, float32 on the CPU, and how far that is from the one given, in the norm of the noise."""
+    """An input where it is sampled, float32 on the CPU.
+
+    Attributes:
+        shift: how far that is from the input that was given, in the norm of the noise.
+        step: of the grid.
+    """
 
     x: Tensor
     shift: float
+    step: float
 
 
 class InputSource(Protocol):
@@ -40,8 +46,7 @@ class InputSource(Protocol):
 class CheckedInputs:
     """Inputs of one shape, each checked when it is read; those of an array are all checked at once.
 
-    Attributes:
-        step: of the grid that they are rounded to; where none is asked for, the first one decides.
+    Each is rounded to the grid of the ``step`` that is asked for, or else to what suits it, whatever the others are.
     """
 
     def __init__(self, xs: InputSource, kind: str, noise: Noise, step: float | None = None) -> None:
@@ -53,11 +58,10 @@ class CheckedInputs:
             )
         if len(xs) == 0:
             raise InvalidInput("there is nothing to certify: no inputs were given")
-        self._xs, self._kind, self._noise = xs, kind, noise
+        self._xs, self._kind, self._noise, self._step = xs, kind, noise, step
         first = self._checked(0)
         self._shape = first.shape
-        self.step = step_for(first, kind, noise) if step is None else step
-        self._first = on_grid(first, self.step, noise, what="input 0")
+        self._first = self._on_grid(first, "input 0")
         if isinstance(xs, Tensor | np.ndarray):
             for position in range(1, len(xs)):
                 self[position]
@@ -69,7 +73,11 @@ class CheckedInputs:
         given, what = self._checked(position), f"input {position}"
         if given.shape != self._shape:
             raise InvalidInput(f"{what} has shape {given.shape}, but input 0 has {self._shape}; they must agree")
-        return on_grid(given, self.step, self._noise, what=what)
+        return self._on_grid(given, what)
+
+    def _on_grid(self, given: NDArray[np.floating], what: str) -> GridInput:
+        step = step_for(given, self._kind, self._noise) if self._step is None else self._step
+        return on_grid(given, step, self._noise, what=what)
 
     def __iter__(self) -> Iterator[GridInput]:
         yield self._first
@@ -171,7 +179,7 @@ def on_grid(
             named = given.astype(np.float32, order="C")
         shift, farthest = _distance(given, named, noise.norm), _LARGEST_SHIFT
     else:
-        levels = np.rint(given / np.float64(step))
+        levels = np.asarray(np.rint(given / np.float64(step)))
         if not np.abs(levels).max() < _MOST_LEVELS:
             raise InvalidInput(
                 f"{what} has numbers of the size {np.abs(given).max():.3g}, too many steps of {describe_step(step)}, which suit "
@@ -179,16 +187,18 @@ def on_grid(
             )
         levels *= step
         named = levels.astype(np.float32, order="C")
-        away = given - levels
+        away = np.asarray(given - levels)
         away[(named == given) & (np.abs(away) < _SAME_LEVEL * step)] = 0
         shift = _distance(away, 0.0, noise.norm) * (1 + 1e-9)
     if not shift <= farthest * noise.scale:
         grid = "float32" if step == 0 else f"multiples of {describe_step(step)}"
+        finest = default_step(noise, bytes_=False)
+        finer = f", or choose a finer grid, such as step={finest!r}" if step > finest else ""
         raise InvalidInput(
             f"{what} moves by {shift:.3g} when rounded to {grid}, which is not small beside {noise.title}; centre and scale "
-            f"its features first, or choose a finer grid, such as step={default_step(noise, bytes_=False)!r}"
+            f"its features first{finer}"
         )
-    return GridInput(torch.from_numpy(named), shift)
+    return GridInput(torch.from_numpy(named), shift, step)
 
 
 def _array(x: object, what: str) -> NDArray[np.floating]:

@@ -1,7 +1,7 @@
 """The smoothed classifier: from a model and an input to a certificate, in one call."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,13 +9,12 @@ import torch
 from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.certificates import Certificate, ClassCertificate, Provenance, Settings
+from holdfast.certificates import Certificate, ClassCertificate, Settings
 from holdfast.inputs import (
     CheckedInputs,
     GridInput,
     Input,
     InputSource,
-    check_indices,
     check_input,
     check_kind,
     check_step,
@@ -25,18 +24,16 @@ from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
 from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import Noise, as_noise, check_seed, sampled_noise, sigma_of
-from holdfast.progress import OnDone, ignore, progress_bar
+from holdfast.noisy import NoisyModel
+from holdfast.progress import ignore, progress_bar
 from holdfast.sampling import CertifyRequest, ClassesRequest, DecideRequest, Engine, RadiusRequest, as_engine
 from holdfast.sampling.batch_size import check_batch
-from holdfast.sampling.batches import noise_name
-from holdfast.sampling.requests import AnyRequest
 from holdfast.sequential import AdaptiveRadius, Decision, RadiusSearch, SequentialTest
 from holdfast.triage import Triage, Verdict
 from holdfast.validation import check_threshold
-from holdfast.version import installed_version
 
 
-class SmoothedClassifier:
+class SmoothedClassifier(NoisyModel):
     """A classifier averaged over noise, and its certificates.
 
     Parameters:
@@ -80,7 +77,7 @@ class SmoothedClassifier:
         self.compile = compile
         self.model = as_model(net, outputs=outputs, device=device, precision=precision, compiled=compile)
         self.engine = as_engine(engine)
-        self._batch = check_batch(batch)
+        self.batch = check_batch(batch)
 
     def __repr__(self) -> str:
         return f"SmoothedClassifier({self.model.name}, {self.noise}, device={str(self.model.device)!r})"
@@ -89,11 +86,6 @@ class SmoothedClassifier:
     def sigma(self) -> float:
         """Standard deviation of the noise, if it is Gaussian."""
         return sigma_of(self.noise)
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Which network this is, by its structure and weights; None if that cannot be told. Classes count by their names."""
-        return self.model.fingerprint()
 
     def certify(
         self,
@@ -163,13 +155,13 @@ class SmoothedClassifier:
         asked = settings.resolved([measure.info for measure in self.measures], self.noise)
         inputs = CheckedInputs(xs, self.inputs, self.noise, self.step if step is None else step)
         known_seed = check_seed(seed)
-        requests = (
-            CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
-            for index, at in zip(check_indices(indices, len(inputs)), inputs, strict=True)
-        )
+
+        def make(_: int, index: int, at: GridInput) -> CertifyRequest:
+            return CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
+
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
-            for request in self.run_requests(requests, inputs.step, batch, on_copies):
-                made = self.provenance(inputs.step, **request.keyed)
+            for request, grid in self.about(inputs, indices, make, batch, on_copies):
+                made = self.provenance(grid, **request.keyed)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
 
     def decide(
@@ -216,34 +208,18 @@ class SmoothedClassifier:
 
         ``alpha`` is each decision's own. ``on_decision`` is told an input's position and its decision as soon as it is made.
         """
-        support = support_of(measure, self.measures)
-        test = partial(
-            SequentialTest,
-            at_least=at_least,
-            radius=radius,
-            support=support,
-            alpha=alpha,
-            n_max=n_max,
-        )
+        question = {"at_least": at_least, "radius": radius, "alpha": alpha, "n_max": n_max}
+        test = partial(SequentialTest, **question, support=support_of(measure, self.measures))  # type: ignore[arg-type]
         test(noise=self.noise)  # refused before any input is read
         known_seed, inputs = check_seed(seed), CheckedInputs(xs, self.inputs, self.noise, self.step)
-        keyed = zip(check_indices(indices, len(inputs)), inputs, strict=True)
-        requests = (
-            DecideRequest(
-                at.x,
-                known_seed,
-                index,
-                n0,
-                n_max,
-                test(noise=sampled_noise(self.noise, inputs.step, at.shift)),
-                measure,
-                position=k,
-            )
-            for k, (index, at) in enumerate(keyed)
-        )
+
+        def make(k: int, index: int, at: GridInput) -> DecideRequest:
+            about = test(noise=sampled_noise(self.noise, at.step, at.shift))
+            return DecideRequest(at.x, known_seed, index, n0, n_max, about, measure, position=k)
+
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
-            for request in self.run_requests(requests, inputs.step, batch, in_order=False):
+            for request, _ in self.about(inputs, indices, make, batch, in_order=False):
                 found[request.position] = request.answer
                 on_decision(request.position, request.answer)
                 on_decided(1)
@@ -270,10 +246,10 @@ class SmoothedClassifier:
         """
         check_threshold(at_least, support_of(measure, self.measures))
         search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
-        at, step, known_seed, key = self._keyed(x, seed, index)
-        seen = sampled_noise(self.noise, step, at.shift)
+        at, known_seed, key = self.at(x, seed, index)
+        seen = sampled_noise(self.noise, at.step, at.shift)
         request = RadiusRequest(at.x, known_seed, key, n0, n_max, search, measure, seen)
-        return next(self.run_requests([request], step, batch)).answer  # type: ignore[no-any-return]
+        return next(self.run_requests([request], at.step, batch)).answer  # type: ignore[no-any-return]
 
     def triage(
         self, x: Input, triage: Triage, *, seed: int | None = None, index: int = 0, batch: int | None = None
@@ -314,45 +290,9 @@ class SmoothedClassifier:
             Everything on it, for all classes and both sides, holds with probability at least ``1 - alpha``.
         """
         chosen = ClassCertificate.check(claims, alpha, method, self.noise)
-        at, step, known_seed, key = self._keyed(x, seed, index)
+        at, known_seed, key = self.at(x, seed, index)
         request = ClassesRequest(at.x, known_seed, key, n0, n, shift=at.shift)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
-            predicted, counts = next(self.run_requests([request], step, batch, on_copies)).answer
-        provenance = self.provenance(step, **request.keyed)
+            predicted, counts = next(self.run_requests([request], at.step, batch, on_copies)).answer
+        provenance = self.provenance(at.step, **request.keyed)
         return ClassCertificate(predicted, n0, alpha, chosen, method, counts, provenance)
-
-    def provenance(
-        self, step: float, *, seed: int = 0, index: int = 0, seconds: float = 0.0, shift: float = 0.0
-    ) -> Provenance:
-        """The record of how noisy copies on a grid were made."""
-        model, noise = self.model, noise_name(self.noise, step, self.model.device)
-        return Provenance(
-            seed,
-            index,
-            noise,
-            model.name,
-            str(model.device),
-            model.precision,
-            installed_version(),
-            seconds=seconds,
-            compiled=model.compiled,
-            step=step,
-            shift=shift,
-        )
-
-    def run_requests(
-        self,
-        requests: Iterable[AnyRequest],
-        step: float,
-        batch: int | None,
-        on_copies: OnDone = ignore,
-        *,
-        in_order: bool = True,
-    ) -> Iterator[AnyRequest]:
-        """Requests as they are finished, on a grid of this step: what every other method is made of."""
-        size, rest = check_batch(batch) or self._batch, {"measures": self.measures, "in_order": in_order}
-        return self.engine.run(self.model, self.noise, requests, step=step, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
-
-    def _keyed(self, x: Input, seed: int | None, index: int) -> tuple[GridInput, float, int, int]:
-        inputs = CheckedInputs([x], self.inputs, self.noise, self.step)
-        return inputs[0], inputs.step, check_seed(seed), check_indices([index], 1)[0]

@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.errors import AuditFailed, RunError
 from holdfast.runs.auditing import AuditPlan, audit_run
-from made_runs import made_run
+from made_runs import made_run, unsealed
 from networks import images, small_net
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ def test_counts_that_are_better_than_the_network_are_caught(tmp_path: Path, shar
     xs = images(6)
     boasting, honest = (hf.SmoothedClassifier(Answers(sharp), 0.25) for sharp in (sharpness, 1.0))
     run = hf.certify_run(boasting, xs, np.zeros(6, np.int64), out=tmp_path / "a", settings=hf.Settings(n=2_000), seed=1)
-    audit = audit_run(honest, run, xs, PLAN)
+    if caught:
+        with pytest.raises(RunError, match="another network: on the rows of its spot check"):
+            audit_run(honest, run, xs, PLAN)
+    (unsealed(run.path) / "spot_check.npz").unlink()
+    audit = audit_run(honest, hf.Run.open(run.path), xs, PLAN)
     assert bool(audit.violations) == caught
     assert not audit.notes.gradients
     stored = hf.Run.open(tmp_path / "a").audit

@@ -180,7 +180,7 @@ def test_the_shift_is_the_distance_to_the_point_that_is_sampled_or_the_input_is_
 ) -> None:
     x = (size * np.random.default_rng(0).uniform(-1, 1, 200)).astype(kind)
     try:
-        found, shift = on_grid(x, step, hf.Gaussian(0.25))
+        found, shift, _ = on_grid(x, step, hf.Gaussian(0.25))
     except hf.InvalidInput:
         assert size / step > 2**22
         return
@@ -203,3 +203,32 @@ def test_a_triage_answers_every_image_however_far_it_is_from_the_grid() -> None:
     with pytest.warns(RuntimeWarning, match="cannot be checked"):
         verdicts = [smoothed.triage(x, triage, seed=3) for x in (xs[0], between)]
     assert verdicts[0] == verdicts[1]
+
+
+def test_a_certificate_does_not_depend_on_the_inputs_beside_it() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    image, between = images(2)[0], images(2)[1] * np.float32(0.999)
+    alone = [smoothed.certify(x, n=300, seed=5, index=k) for k, x in enumerate((image, between, image))]
+    assert smoothed.certify_many([image, between, image], n=300, seed=5, progress=False) == alone
+    assert [cert.provenance.step for cert in alone] == [BYTE, 2.0**-14, BYTE]
+    question = {"at_least": 0.3, "radius": 0.05, "seed": 5, "n_max": 2_000}
+    decided = [smoothed.decide(x, index=k, **question) for k, x in enumerate((between, image))]  # type: ignore[arg-type]
+    assert smoothed.decide_many([between, image], progress=False, **question) == decided  # type: ignore[arg-type]
+
+
+def test_a_noise_whose_probability_is_wrong_is_refused() -> None:
+    class Endless(hf.Gaussian):
+        kind = "test-endless"
+
+        def probability(self, middle: np.typing.NDArray[np.float64], width: float) -> np.typing.NDArray[np.float64]:
+            return np.ones_like(middle) * width
+
+    class Halved(hf.Gaussian):
+        kind = "test-halved"
+
+        def probability(self, middle: np.typing.NDArray[np.float64], width: float) -> np.typing.NDArray[np.float64]:
+            return super().probability(middle, width) / 2
+
+    for noise, said in ((Endless(0.3), "hardly ever"), (Halved(0.3), "must sum to one")):
+        with pytest.raises(hf.InvalidArgument, match=said):
+            hf.SmoothedClassifier(small_net(), noise=noise).certify(images(1)[0], n=200)

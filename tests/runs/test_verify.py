@@ -328,9 +328,23 @@ def test_a_run_killed_while_it_is_sealed_is_not_finished_and_goes_on(
     assert certified(out, sign=sign).verify(key=keys / "own-public.pem").ok
 
 
-def test_what_was_finished_is_compared_before_a_run_goes_on(tmp_path: Path) -> None:
+def going_on(run: Path) -> None:
+    """As a process leaves it that is killed while it goes on with the run."""
+    config = json.loads((run / "run.json").read_text())
+    del config["sealed"]
+    (run / "run.json").write_text(json.dumps({**config, "status": "running"}))
+
+
+def test_an_edited_status_does_not_make_a_run_one_that_is_being_written(tmp_path: Path) -> None:
     run = certified(tmp_path / "a").path
     set_leaf(run / "run.json", ("status",), "running")
+    with pytest.raises(hf.RunError, match=r"not as it was written: run\.json was changed"):
+        hf.Run.open(run)
+
+
+def test_what_was_finished_is_compared_before_a_run_goes_on(tmp_path: Path) -> None:
+    run = certified(tmp_path / "a").path
+    going_on(run)
     flip_bit(part(run), np.random.default_rng(0))
     before = {path: path.read_bytes() for path in files_of(run)}
     with pytest.raises(hf.RunError, match="not as it was written: certificates/part"):
@@ -358,7 +372,7 @@ def test_an_edited_class_is_seen_by_resuming_by_verify_and_by_triage(
     plan = Plan(DATA, Settings(n=400, n0=30), tmp_path / "a", 3)
     run = execute(hf.SmoothedClassifier(Scaled(), SIGMA), plan)
     assert network_check(run, hf.SmoothedClassifier(Scaled(), SIGMA)).problems == ()
-    set_leaf(run.path / "run.json", ("status",), "running")
+    going_on(run.path)
     first = next(iter(run)).certificate
     copies = [replace(first, provenance=replace(first.provenance, index=k)) for k in range(40)]
     labelled = [(each, first.predicted) for each in copies]

@@ -1,5 +1,6 @@
 """An attacked input, and its average on fresh noisy copies: an empirical upper bound beside the certified lower one."""
 
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from holdfast.validation import check_alpha, check_count, check_radius
 
 _TOGETHER = 64
 _NUMBERS = 2**21
+_MOST_STEPS = 2.0**20
 _MEAN = Betting()
 
 
@@ -113,18 +115,20 @@ def attack(
         alpha: the probability with which an interval of the result may be wrong.
         seed: keys all noise, for a replay; secret by default.
     """
+    if not isinstance(smoothed, SmoothedClassifier):
+        raise InvalidArgument(f"expected a SmoothedClassifier(net, sigma=0.25), got {type(smoothed).__name__}")
     check_radius(radius)
     check_alpha(alpha)
     _measure(smoothed, measure)
-    known_seed, inputs = check_seed(seed), CheckedInputs([x], smoothed.inputs, smoothed.noise, smoothed.step)
-    at, step = inputs[0], inputs.step
-    request = CertifyRequest(at.x, known_seed, 1, n0, 1)
-    selection = next(smoothed.run_requests([request], step, batch)).answer.selection
+    known_seed = check_seed(seed)
+    (at,) = CheckedInputs([x], smoothed.inputs, smoothed.noise, smoothed.step)
+    request = CertifyRequest(at.x, _other_seed(known_seed), 1, n0, 1)
+    selection = next(smoothed.run_requests([request], at.step, batch)).answer.selection
     if target is not None and check_count("target", target, at_least=0) >= selection.sums.size:
         raise InvalidArgument(f"target must be a class from 0 to {selection.sums.size - 1}, got {target}")
     aims = [Aim(at.x, selection.predicted if target is None else target, radius, at.shift)]
     options = {"measure": measure, "attack": attack, "n": n, "alpha": alpha, "seed": known_seed, "batch": batch}
-    return next(attack_many(smoothed, aims, step, **options))  # type: ignore[arg-type]
+    return next(attack_many(smoothed, aims, at.step, **options))  # type: ignore[arg-type]
 
 
 def attack_many(
@@ -151,7 +155,7 @@ def attack_many(
     def requests() -> Iterator[EstimateRequest]:
         for number, each in enumerate(_points(smoothed, aims, step, hard, measure, known_seed)):
             waiting.append(each)
-            yield EstimateRequest(each.point, known_seed, number, 1, n, each.aim.target)
+            yield EstimateRequest(each.point, _other_seed(known_seed), number, 1, n, each.aim.target)
 
     for request in smoothed.run_requests(requests(), step, batch):
         found = waiting.popleft()
@@ -197,7 +201,14 @@ def _balls(smoothed: SmoothedClassifier, aims: list[Aim], step: float, attack: A
     image = range_of(smoothed.inputs, aims[0].x.shape) is not None
     box = (0.0, 1.0) if image and attack.clip else (-np.inf, np.inf)
     radii = np.array([max(0.0, aim.radius - aim.shift) for aim in aims])
+    if step:
+        radii = np.minimum(radii, _MOST_STEPS * step)  # far beyond what any noise certifies
     return Balls(centres.astype(np.float64), radii, smoothed.noise.norm, box, step)
+
+
+def _other_seed(seed: int) -> int:
+    """Noise that no certificate of the same seed was made with."""
+    return int.from_bytes(hashlib.sha256(b"attack" + seed.to_bytes(16, "big")).digest()[:16], "big")
 
 
 def _stream(seed: int, number: int) -> np.random.Generator:

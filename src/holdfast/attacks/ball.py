@@ -78,6 +78,8 @@ class Balls:
     def distances(self, points: NDArray[np.float32]) -> NDArray[np.float64]:
         """How far points are from their centres."""
         away = points - self.centres
+        if self.step:
+            away = self.step * np.rint(away / self.step)  # levels that float32 cannot hold exactly
         return np.asarray(np.linalg.norm(away, ord=2 if self.norm == "l2" else 1, axis=1), dtype=np.float64)
 
 

@@ -20,6 +20,7 @@ BYTE = 1 / 255
 _FINEST = 4_096
 _WORD = 2**64
 _NEGLIGIBLE = 2.0**-66
+_LONGEST = 1_000
 _MOST_STEPS = 2**16
 """To either side: more, and rounding their probabilities to 64 bits would add up."""
 
@@ -27,9 +28,9 @@ _MOST_STEPS = 2**16
 def default_step(noise: Noise, *, bytes_: bool) -> float:
     """1/255 for images of bytes; else the largest power of two that is at most the noise's scale / 4,096.
 
-    Larger for a noise with such long tails that its table would not be exact enough.
+    Another for a noise so wide, or with such long tails, that its table would not be exact enough.
     """
-    if bytes_:
+    if bytes_ and _reach(noise, BYTE) <= _MOST_STEPS * BYTE:
         return BYTE
     finest = 2.0 ** math.floor(math.log2(noise.scale / _FINEST))
     return max(finest, 2.0 ** math.ceil(math.log2(_reach(noise, finest) / _MOST_STEPS)))
@@ -40,6 +41,10 @@ def _reach(noise: Noise, step: float) -> float:
     reach = noise.scale
     while float(noise.probability(np.full(1, reach), step)[0]) > _NEGLIGIBLE:
         reach *= 1.125
+        if reach > _LONGEST * noise.scale + step:
+            raise InvalidArgument(
+                f"{noise.kind} noise must hardly ever be more than {_LONGEST:,} times its scale; mend its probability()"
+            )
     return reach
 
 

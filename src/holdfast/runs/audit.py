@@ -68,6 +68,7 @@ class AuditNotes:
         error: how likely it is at most that any violation is due to the audit's own sampling.
         alpha: of each certificate.
         shape: of an input.
+        run: identifies the run; see :func:`run_identity`.
         gradients: whether the model has gradients; if not, it was attacked by its scores alone.
     """
 
@@ -80,6 +81,7 @@ class AuditNotes:
     alpha: float
     attack: Mapping[str, Any]
     shape: tuple[int, ...]
+    run: str
     seed: str
     made: str
     version: str
@@ -144,7 +146,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """For programs: how it was made, averages, and every violation. The seed is left out: reports are shown to others."""
-        made = {name: value for name, value in vars(self.notes).items() if name not in ("seed", "shape")}
+        made = {name: value for name, value in vars(self.notes).items() if name not in ("run", "seed", "shape")}
         return {
             **made,
             "by_chance": self.notes.by_chance,
@@ -164,12 +166,11 @@ class Audit:
         return [(index, tuple(at[r] for r in radii)) for index, at in found.items() if len(at) == len(radii)]
 
     def write(self, folder: RunFolder) -> None:
-        """Keep it in a run's folder, in place of an earlier one; nothing else there is touched."""
+        """Keep it in a run's folder, in place of an earlier one; nothing else there is touched. Requires the folder's lock."""
         notes = json.dumps({"format": FORMAT, **vars(self.notes)}).encode()
         table = self.table.replace_schema_metadata({_NOTES: notes, _DIGEST: _digest(self.table, notes)})
         options = {"compression": "zstd", "write_page_checksum": True}
-        with folder.locked():
-            folder.write(AUDIT, lambda path: pq.write_table(table, path, **options), replace=True)
+        folder.write(AUDIT, lambda path: pq.write_table(table, path, **options), replace=True)
 
     @classmethod
     def read(cls, folder: RunFolder) -> "Audit | None":
@@ -185,12 +186,21 @@ class Audit:
             notes = json.loads(written[_NOTES])
             if notes.pop("format") != FORMAT:
                 raise ValueError("another format")
+            if notes["run"] != run_identity(folder.config()):
+                raise ValueError("it is of another run")
             lists = {name: tuple(notes[name]) for name in ("measures", "radii", "shape")}
             return cls(AuditNotes(**{**notes, **lists}), table)
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"{path} cannot be read ({error}); make it again with 'holdfast audit', or remove it"
             ) from error
+
+
+def run_identity(config: Mapping[str, Any]) -> str:
+    """Tells runs apart without telling the seed."""
+    made = config.get("provenance")
+    known = [config.get("created"), made.get("seed") if isinstance(made, Mapping) else None]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 def _digest(table: pa.Table, notes: bytes) -> bytes:

@@ -12,9 +12,10 @@ import pyarrow as pa
 from holdfast.attacks import Aim, Attack, Attacked, attack_many
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.inputs import CheckedInputs, InputSource, range_of
+from holdfast.models.spot_check import other_answers
 from holdfast.noise import BYTE, check_seed
 from holdfast.progress import progress_bar
-from holdfast.runs.audit import Audit, AuditNotes, audit_schema, column_name
+from holdfast.runs.audit import Audit, AuditNotes, audit_schema, column_name, run_identity
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import now
 from holdfast.runs.run import Run
@@ -98,6 +99,7 @@ def audit_run(
         alpha=float(run.config["alpha"]),
         attack=asdict(asked.attack),
         shape=tuple(at[0].x.shape),
+        run=run_identity(run.config),
         seed=f"{seed:#x}",
         made=now(),
         version=installed_version(),
@@ -114,12 +116,14 @@ def audit_run(
     pictured = _PICTURES // (len(radii) * math.prod(notes.shape)) * len(radii)
     image = range_of(smoothed.inputs, notes.shape) is not None and notes.shape[0] in (1, 3)
     options = {"measure": measure, "attack": asked.attack, "n": asked.n, "seed": seed}
-    with progress_bar("attacking", count * len(radii), unit="points", show=progress) as on_points:
+    bar = progress_bar("attacking", count * len(radii), unit="points", show=progress)
+    with run.folder.locked(), bar as on_points:  # from the start: a folder that cannot be written to is refused at once
         for k, found in enumerate(attack_many(smoothed, aims(), certified.step, **options)):  # type: ignore[arg-type]
             known[k] |= _attacked(found, notes, keep=image and k < pictured)
             on_points(1)
-    audit = Audit(replace(notes, gradients=found.gradients), pa.Table.from_pylist(known, schema=audit_schema(claimed)))
-    audit.write(run.folder)
+        table = pa.Table.from_pylist(known, schema=audit_schema(claimed))
+        audit = Audit(replace(notes, gradients=found.gradients), table)
+        audit.write(run.folder)
     return audit
 
 
@@ -150,6 +154,9 @@ def _checked(smoothed: SmoothedClassifier, run: Run, inputs: int) -> tuple[Certi
             for name in claimed
         },
     }
+    fault = "" if run.spot_check is None else other_answers(smoothed.model, run.spot_check)
+    if fault:
+        raise RunError(f"{run.path} is about another network: on the rows of its spot check, the {fault}")
     for what, (theirs, ours) in pairs.items():
         if theirs != ours:
             raise RunError(

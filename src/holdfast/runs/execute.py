@@ -114,7 +114,7 @@ def _step(plan: Plan, smoothed: SmoothedClassifier) -> float:
     if RunFolder.holds_run(plan.out):
         made = RunFolder(plan.out).config().get("provenance")
         return float(made.get("step", 0.0)) if isinstance(made, dict) else 0.0
-    return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise).step
+    return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise)[0].step
 
 
 def _spot_check(smoothed: SmoothedClassifier, data: LabelledData, step: float) -> SpotCheck:

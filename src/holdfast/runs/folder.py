@@ -135,7 +135,8 @@ class RunFolder:
         """What is not as the manifest says, in words. A run that was never sealed, as 0.1.0 wrote them, has none."""
         text = self._config_bytes()
         config, manifest = self._parsed(text), Manifest.read(self.path)
-        finished = config.get("status", COMPLETE) != RUNNING
+        # Whoever goes on with a run takes "sealed" out first: an edited status does not make it one that is being written.
+        finished = config.get("status", COMPLETE) != RUNNING or "sealed" in config
         if manifest is None:
             return [f"{MANIFEST} is missing"] if finished and "sealed" in config else []
         found = manifest.differences(self.path, config=text, finished=finished)

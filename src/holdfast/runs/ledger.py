@@ -13,6 +13,8 @@ def check_ledger(path: Path) -> None:
     """Refuse a file that a line cannot be added to, before any work is done; one that is not there yet is fine."""
     if not path.absolute().parent.is_dir():
         raise RunError(f"the folder of {path} does not exist; create it first, or choose another --ledger")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise RunError(f"{path} cannot be written to; change its permissions, or choose another --ledger")
     if not path.exists():
         return
     if not path.is_file():

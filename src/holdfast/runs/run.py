@@ -193,11 +193,11 @@ class Run(ABC):
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """Each certificate with its label, in the order of the index: what :func:`holdfast.choose_threshold` takes."""
 
-    def verify(self, *, key: Path | None = None) -> "Verification":
+    def verify(self, *, key: str | Path | None = None) -> "Verification":
         """Check the files against their digests and recompute what follows from the counts: :func:`holdfast.runs.verify.verify`."""
         from holdfast.runs.verify import verify
 
-        return verify(self.path, key=key)
+        return verify(self.path, key=None if key is None else Path(key))
 
     def __len__(self) -> int:
         return len(self.answers.index)

@@ -72,6 +72,7 @@ class RunWriter:
             recorded = folder.config()
             self.seed = int(recorded["provenance"]["seed"], 16)
             self.finished, self._parts = read_columns(folder, ["index"])["index"], next_part(folder)
+            recorded.pop("sealed", None)
             folder.write_config({**recorded, "status": RUNNING, "resumed": [*recorded.get("resumed", []), now()]})
             self._write_spot_check()
             self._lock = lock.pop_all()
