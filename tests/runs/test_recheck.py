@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.errors import ClaimsLost
+from holdfast.runs.auditing import audit_run
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.claims import ClaimsAsked, claims_of
 from holdfast.runs.execute import Plan, execute
@@ -21,6 +22,7 @@ from holdfast.runs.imported import import_log
 from holdfast.runs.ledger import append_line, check_ledger
 from holdfast.runs.recheck import recheck
 from holdfast.runs.rechecked import Outcome
+from holdfast.runs.resample import resample
 from holdfast.runs.tsv import write_log
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import save_checkpoint
@@ -239,3 +241,20 @@ def test_a_ledger_grows_by_whole_lines_and_is_never_shortened(tmp_path: Path, mo
         check_ledger(tmp_path / "nowhere" / "recheck.jsonl")
     with pytest.raises(hf.RunError, match="is not a file"):
         check_ledger(tmp_path)
+
+
+def test_wrong_objects_are_refused_in_words(tmp_path: Path) -> None:
+    zeros = np.zeros((4, 1), dtype=np.float32)
+    smoothed = hf.SmoothedClassifier(HalfSpace(SIGMA), SIGMA, inputs="any")
+    settings = hf.Settings(n=400, n0=20, claims=("score",))
+    run = hf.certify_run(smoothed, zeros, np.zeros(4, dtype=np.int64), out=tmp_path / "a", settings=settings)
+    for call in (recheck, audit_run):
+        with pytest.raises(hf.InvalidArgument, match="got HalfSpace and CertifiedRun"):
+            call(HalfSpace(SIGMA), run, zeros)  # type: ignore[arg-type]
+        with pytest.raises(hf.InvalidArgument, match="got SmoothedClassifier and str"):
+            call(smoothed, "runs/a", zeros)  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="expected a SmoothedClassifier"):
+        hf.attack(HalfSpace(SIGMA), zeros[0], 0.1)  # type: ignore[arg-type]
+    assert not resample(run, smoothed, zeros, inputs=2).problems, "an array will do"
+    with pytest.raises(hf.InvalidArgument, match="one input per row"):
+        resample(run, smoothed, 3, inputs=2)  # type: ignore[arg-type]

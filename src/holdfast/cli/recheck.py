@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.runs.rechecked import Recheck
 
 _SHOWN = 10
+_FEW = 5_000
 
 
 def recheck(
@@ -95,6 +96,11 @@ def recheck(
         raise ClaimsLost(
             f"{found.count(Outcome.HELD)} of {len(found.claims)} claims of {run} are confirmed for {model}, and a share of "
             f"{require:g} is required; certify the network anew, allow a larger --margin, or keep the old one"
+            + (
+                f". The run has n = {config['n']:,}, so few that claims are hard to confirm"
+                if config["n"] < _FEW
+                else ""
+            )
         )
 
 

@@ -82,6 +82,11 @@ def audit_run(
     Requires:
         The network, the noise and the precision of the run (compared), and its inputs.
     """
+    if not (isinstance(smoothed, SmoothedClassifier) and isinstance(run, Run)):
+        raise InvalidArgument(
+            f"expected audit_run(SmoothedClassifier(net, sigma), Run.open(path), inputs), got {type(smoothed).__name__} and "
+            f"{type(run).__name__}"
+        )
     asked = plan or AuditPlan()
     certified, claimed = _checked(smoothed, run, len(inputs))
     radii, measure = asked.radii_for(certified), asked.measure or claimed[0]

@@ -21,7 +21,7 @@ from holdfast.runs.run import Run
 from holdfast.sampling.requests import ClaimsRequest
 from holdfast.sequential import Decision, SequentialTest
 from holdfast.smoothed import SmoothedClassifier
-from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
+from holdfast.zoo.datasets.labelled import Images, LabelledData, as_labelled
 
 
 def recheck(
@@ -45,6 +45,11 @@ def recheck(
         Noise that nobody looked at before: the claims depend on the copies that the run drew, so its own seed is refused. A
         secret seed, the default, sees to the rest.
     """
+    if not (isinstance(smoothed, SmoothedClassifier) and isinstance(run, Run)):
+        raise InvalidArgument(
+            f"expected recheck(SmoothedClassifier(net, sigma), Run.open(path), data), got {type(smoothed).__name__} and "
+            f"{type(run).__name__}"
+        )
     wanted = asked or ClaimsAsked()
     known = check_certified(run)
     measure = claimed_measure(known, wanted.measure)
@@ -123,11 +128,7 @@ def _check_network(smoothed: SmoothedClassifier, run: CertifiedRun, measure: str
 
 def _checked_data(run: CertifiedRun, data: LabelledData | NDArray[Any]) -> LabelledData:
     """The run's inputs, compared by their fingerprints; an array has them in the order in which they were certified."""
-    inputs = data
-    if not isinstance(inputs, LabelledData):
-        images = np.asarray(data)
-        none = np.zeros(len(images), dtype=np.int64)
-        inputs = LabelledInputs("inputs", images, none, np.arange(len(images)))
+    inputs = as_labelled(data)
     known = run.config.get("fingerprints")
     if known is None:
         raise RunError(

@@ -1,8 +1,10 @@
 """Check a run with its network: fingerprints, the spot check, and fresh noise for a few inputs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.certificates.evidence import Evidence
 from holdfast.errors import InvalidArgument
@@ -18,7 +20,7 @@ from holdfast.runs.verification import Check
 from holdfast.sampling.requests import RecountRequest, Sampled
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.validation import check_count, check_share
-from holdfast.zoo.datasets.labelled import Images, LabelledData
+from holdfast.zoo.datasets.labelled import Images, LabelledData, as_labelled
 
 ERROR_RATE = 1e-3
 
@@ -60,7 +62,7 @@ def data_check(run: CertifiedRun, data: LabelledData) -> Check:
 def resample(
     run: CertifiedRun,
     smoothed: SmoothedClassifier,
-    data: LabelledData,
+    data: LabelledData | NDArray[Any],
     *,
     inputs: int,
     error_rate: float = ERROR_RATE,
@@ -87,12 +89,13 @@ def resample(
     chosen = np.zeros(len(run), dtype=np.bool_)
     chosen[np.random.default_rng(known_seed).permutation(len(run))[:inputs]] = True
     entries = list(run.some(chosen))
-    where = {int(index): position for position, index in enumerate(data.indices)}
+    known = as_labelled(data)
+    where = {int(index): position for position, index in enumerate(known.indices)}
     missing = [entry.index for entry in entries if entry.index not in where]
     if missing:
         raise InvalidArgument(f"the data has no input {missing[0]}, which the run has; give the run's own data")
     positions = np.array([where[entry.index] for entry in entries])
-    at = CheckedInputs(Images(data, positions), smoothed.inputs, smoothed.noise, run.step)
+    at = CheckedInputs(Images(known, positions), smoothed.inputs, smoothed.noise, run.step)
     requests = (
         RecountRequest(point.x, known_seed, k, entry.certificate.n0, entry.certificate.n, entry.certificate.predicted)
         for k, (entry, point) in enumerate(zip(entries, at, strict=True))

@@ -3,11 +3,12 @@
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import DatasetError
+from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import OnDone, ignore
 
 
@@ -72,6 +73,16 @@ class Images:
 
     def __getitem__(self, position: int) -> NDArray[np.float32]:
         return self._data.image(int(self._positions[position]))
+
+
+def as_labelled(data: "LabelledData | NDArray[Any]") -> "LabelledData":
+    """A dataset; an array becomes one without labels, in its order."""
+    if isinstance(data, LabelledData):
+        return data
+    inputs = np.asarray(data)
+    if inputs.ndim == 0:
+        raise InvalidArgument(f"data must be a dataset, or an array with one input per row, got {data!r}")
+    return LabelledInputs("inputs", inputs, np.zeros(len(inputs), dtype=np.int64), np.arange(len(inputs)))
 
 
 @dataclass(frozen=True, eq=False)
