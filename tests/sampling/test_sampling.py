@@ -260,7 +260,7 @@ def test_there_are_as_many_workers_as_torch_has_threads_at_the_time() -> None:
     torch.set_num_threads(2)
     try:
         THREADS.clear()
-        smoothed.certify(X, n=1_000)
+        smoothed.certify(X, n=40_000)  # so much that one worker is not done before the other begins
         assert len(THREADS - {get_ident()}) == 2
     finally:
         torch.set_num_threads(1)
