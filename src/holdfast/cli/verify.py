@@ -37,7 +37,7 @@ def verify(
         _RATE, help="With --resample: the probability with which true counts may be flagged."
     ),
     outputs: str = options.OUTPUTS,
-    inputs_kind: str = typer.Option("images", "--inputs", help="As for certify: 'images' or 'any'."),
+    inputs_kind: str = options.INPUTS,
     batch: int | None = options.BATCH,
     device: str = options.DEVICE,
     format_: str = typer.Option("text", "--format", help="'text' or 'json' (on stdout)."),

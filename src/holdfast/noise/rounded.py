@@ -25,6 +25,7 @@ _MOST_STEPS = 2**16
 """To either side: more, and rounding their probabilities to 64 bits would add up."""
 
 
+@lru_cache(maxsize=64)
 def default_step(noise: Noise, *, bytes_: bool) -> float:
     """1/255 for images of bytes; else the largest power of two that is at most the noise's scale / 4,096.
 

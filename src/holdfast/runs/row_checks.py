@@ -29,7 +29,7 @@ from holdfast.runs.store import (
 from holdfast.scores import OccupiedCounters
 from holdfast.scores.grid import DEFAULT_BINS, Grid
 
-_LAST_DIGITS = 1e-9
+LAST_DIGITS = 1e-9
 """How far numbers may be apart, relative to their size, that were computed by two versions of SciPy."""
 
 
@@ -166,7 +166,7 @@ def _other_votes(votes: int, info: MeasureInfo, scores: OccupiedCounters) -> Ite
 def _same(stored: float | None, computed: float | None) -> bool:
     if stored is None or computed is None:
         return stored is computed
-    return math.isclose(stored, computed, rel_tol=_LAST_DIGITS, abs_tol=_LAST_DIGITS)
+    return math.isclose(stored, computed, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
 
 
 def _digest(values: list[int]) -> str:

@@ -12,13 +12,11 @@ from holdfast.runs.config_checks import config_problems
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.manifest import MANIFEST, SPOT_CHECK
-from holdfast.runs.row_checks import RowChecks
+from holdfast.runs.row_checks import LAST_DIGITS, RowChecks
 from holdfast.runs.run import Run
 from holdfast.runs.signature import agreement, signature_problems
 from holdfast.runs.tsv import export_name, log_lines
 from holdfast.runs.verification import Check, Verification
-
-_LAST_DIGITS = 1e-9
 
 
 def verify(path: str | Path, *, key: Path | None = None) -> Verification:
@@ -101,7 +99,7 @@ def _audit(run: Run) -> Iterator[Check]:
         columns = [found.notes.radii.index(float(radius)) for radius in found.column("radius")]
         for measure in found.notes.measures:
             bounds = run.lower(measure, run.methods(measure)[0], np.array(found.notes.radii))[rows, columns]
-            if np.abs(bounds - found.column("certified", measure)).max() > _LAST_DIGITS:
+            if np.abs(bounds - found.column("certified", measure)).max() > LAST_DIGITS:
                 yield f"{AUDIT} has other bounds on the {measure} than the counts give"
 
     if (run.path / AUDIT).exists():
