@@ -67,11 +67,11 @@ MOVES = {
 
 
 def certified_and_true(
-    net: type[Recognising | OnTheGrid], sigma: float, moved: NDArray[np.float32], draw: Drawing
+    net: type[Recognising | OnTheGrid], sigma: float, moved: NDArray[np.float32], draw: Drawing, device: str
 ) -> tuple[float, float]:
     """The lower bound at the moved input's distance, and the average there."""
     noise = hf.Gaussian(sigma)
-    ours = sampler(TorchModel(net(X, multiplier(noise))), noise, x=torch.from_numpy(X), draw=draw)
+    ours = sampler(TorchModel(net(X, multiplier(noise)), device=device), noise, x=torch.from_numpy(X), draw=draw)
     here, there = evidence_of_spans(
         ours, span(torch.from_numpy(X), 0, 600, index=1), span(torch.from_numpy(moved), 0, 400, index=2)
     )
@@ -79,14 +79,20 @@ def certified_and_true(
     return hf.bound(here["score"], alpha=1e-3).lower(distance), there["score"].survival_lower().mean
 
 
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize("sigma", [0.12, 0.25, 0.5, 1.0])
 @pytest.mark.parametrize("move", MOVES)
-def test_float32_noise_lets_it_be_certified_falsely_and_noise_on_the_grid_does_not(move: str, sigma: float) -> None:
+def test_float32_noise_lets_it_be_certified_falsely_and_noise_on_the_grid_does_not(
+    move: str, sigma: float, device: str
+) -> None:
     for draw in (block_batches, counter_batches):  # what 0.1.0 drew on a CPU, and on a GPU
-        certified, true = certified_and_true(Recognising, sigma, MOVES[move], draw)
+        certified, true = certified_and_true(Recognising, sigma, MOVES[move], draw, device)
         assert certified > 0.85, draw
         assert true < 0.5, draw
     for net in (Recognising, OnTheGrid):
-        certified, true = certified_and_true(net, sigma, MOVES[move], step_batches)
+        certified, true = certified_and_true(net, sigma, MOVES[move], step_batches, device)
         assert certified <= true + 0.02
     assert true > 0.99, "the second one cannot tell the two apart"
