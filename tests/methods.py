@@ -13,6 +13,7 @@ METHODS: dict[str, hf.Method] = {
     "naive-hoeffding": hf.Naive(mean=hf.Hoeffding()),
 }
 ORDERED: dict[str, hf.Method] = {
+    "naive-star": hf.Naive(mean=hf.Star()),
     "tangents": hf.Tangents(),
     "tangent-1.0": hf.Tangent(radius=1.0),
 }

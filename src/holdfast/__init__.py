@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast.bands import DKW, Band, BerkJones, Empirical
-from holdfast.bounds import CDF, BestOf, Curve, Curves, Method, Naive, Tangent, Tangents, bound, bound_many
+from holdfast.bounds import CDF, BestOf, Curve, Curves, Method, Naive, Star, Tangent, Tangents, bound, bound_many
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.classes import ClassCertificate
 from holdfast.certificates.evidence import Evidence, Provenance
@@ -120,6 +120,7 @@ __all__ = [
     "Scores",
     "Settings",
     "SmoothedClassifier",
+    "Star",
     "Tangent",
     "Tangents",
     "TorchModel",

@@ -6,6 +6,7 @@ from holdfast.bounds.cdf import CDF
 from holdfast.bounds.curve import Curve, Curves
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
+from holdfast.bounds.star import Star
 from holdfast.bounds.tangents import Tangent, Tangents
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Curves",
     "Method",
     "Naive",
+    "Star",
     "Tangent",
     "Tangents",
     "bound",

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.curve import RadiusBound
-from holdfast.bounds.method import Method, View
+from holdfast.bounds.method import Method
 from holdfast.errors import InvalidArgument
+from holdfast.means import View
 from holdfast.noise import Noise
 from holdfast.scores import Scores
 from holdfast.validation import Sides

@@ -6,9 +6,10 @@ import numpy as np
 
 from holdfast.bands import Band, BerkJones
 from holdfast.bounds.curve import RadiusBound
-from holdfast.bounds.method import Method, View
+from holdfast.bounds.method import Method
 from holdfast.bounds.steps import step_bound
 from holdfast.errors import InvalidArgument
+from holdfast.means import View
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides, check_count
 

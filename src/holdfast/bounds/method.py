@@ -1,16 +1,13 @@
 """What a method is: from score samples to a curve in the radius."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 from holdfast.bounds.curve import RadiusBound
 from holdfast.errors import InvalidArgument
+from holdfast.means import View
 from holdfast.noise import Noise
-from holdfast.scores import Exceedances, Scores
+from holdfast.scores import Scores
 from holdfast.validation import Sides
-
-View = Callable[[Scores], Exceedances]
-"""Either the score from below, or its reflection from below."""
 
 
 class Method(ABC):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.bounds.curve import RadiusBound
-from holdfast.bounds.method import Method, View
+from holdfast.bounds.method import Method
 from holdfast.bounds.steps import step_bound
 from holdfast.errors import InvalidArgument
-from holdfast.means import Hoeffding, MeanBound
+from holdfast.means import Hoeffding, MeanBound, View
 from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
 
@@ -43,10 +43,15 @@ class Naive(Method):
         """Whether the mean bound is one."""
         return self.mean.guaranteed
 
+    @property
+    def needs_order(self) -> bool:  # type: ignore[override]
+        """Whether the mean bound does."""
+        return self.mean.needs_order
+
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One step of full height."""
         samples = view(scores)
         a, b = samples.support
-        share = np.clip(np.array([(self.mean.lower(samples, alpha, sides) - a) / (b - a)]), 0.0, 1.0)
+        share = np.clip(np.array([(self.mean.lower_of(scores, view, alpha, sides) - a) / (b - a)]), 0.0, 1.0)
         whole = Exceedances(np.array([b]), np.array([samples.n]), samples.n, samples.support)
         return step_bound(whole, share, noise=scores.noise, guaranteed=self.guaranteed)

@@ -5,13 +5,14 @@ from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.method import Method
 from holdfast.bounds.naive import Naive
+from holdfast.bounds.star import Star
 from holdfast.bounds.tangents import Tangent, Tangents
 from holdfast.errors import InvalidArgument
 from holdfast.means import Betting, EmpiricalBernstein, EmpiricalMean, Hoeffding, MeanBound
 
 _BANDS: dict[str, Band] = {band.name: band for band in (BerkJones(), DKW(), Empirical())}
 _MEANS: dict[str, MeanBound] = {
-    mean.name: mean for mean in (EmpiricalBernstein(), Betting(), EmpiricalMean(), Hoeffding())
+    mean.name: mean for mean in (EmpiricalBernstein(), Betting(), EmpiricalMean(), Hoeffding(), Star())
 }
 
 

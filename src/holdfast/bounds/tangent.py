@@ -10,10 +10,9 @@ Of the noise, only ``g_R`` and its slope ``g_R'`` enter, so this holds for every
 The last term is the mean of one bounded variable, for which betting is nearly optimal. A band must hold for every
 threshold at once; a tangent must hold for one number, and what q misses enters to second order only.
 
-No sample is wasted on guessing q: samples are taken in blocks, each as long as all before it, and q is guessed anew
-for every block from the blocks before. The gambler carries her wealth from block to block. Under the hypothesis
-``T(R) <= theta`` the mean of each block's psi is at most theta less its constant, whatever came before, so her wealth is a
-supermartingale and reaches 1/alpha with probability at most alpha.
+Few samples are spent on guessing q: after a pilot, q is guessed anew for every block from the blocks before. The gambler carries
+her wealth from block to block. Under the hypothesis ``T(R) <= theta`` the mean of each block's psi is at most theta less its
+constant, whatever came before, so her wealth is a supermartingale and reaches 1/alpha with probability at most alpha.
 """
 
 import math
@@ -24,14 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from holdfast.means.rounds import Payoff, largest_refuted, needed_wealth
+from holdfast.means.star import StarGame
 from holdfast.noise import Noise
 from holdfast.scores import Exceedances
 from holdfast.scores.exceedances import spread_ranks
 
 _GROWTH = 0.03
+_HALVINGS = 5
+_ANEW = 1.25
 _STEEPEST = np.asarray(ndtr([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5]), dtype=np.float64)
 """The probabilities beyond which a guess is lowered: slopes grow with the probability, without limit for some noises."""
-_BOLDEST = 0.9
 FARTHEST = 30.0
 """In units of the noise's scale: nothing is certified beyond it. Tangents of Gaussian noise are flat there, to the last digit."""
 _LEAST_VARIANCE = 1e-9
@@ -56,7 +58,11 @@ class Pilot:
         reached = np.concatenate((area[[0]], area[inner + 1], area[[-1]]))
         average = np.diff(reached) / (samples.n * np.diff(edges))
         q = (samples.n * np.clip(average, 0.0, 1.0) + 0.5) / (samples.n + 1)
-        return cls(edges, q)
+        # Below the smallest samples the distribution function is guessed to rise evenly: steep tangents live there.
+        share = np.concatenate(([0.0], 2.0 ** -np.arange(_HALVINGS, -1, -1)))
+        cuts = a + (edges[1] - a) * share[1:-1]
+        rising = 1 - (1 - q[0]) * (share[:-1] + share[1:])
+        return cls(np.concatenate(([a], cuts, edges[1:])), np.concatenate((rising, q[1:])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,31 +87,6 @@ def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
     interval = np.clip(np.searchsorted(edges, low, side="right") - 1, 0, len(edges) - 2)
     kept = counts > 0
     return Summary(interval[kept], counts[kept], np.clip(means, low, high)[kept], (high - low)[kept])
-
-
-@dataclass(frozen=True, eq=False)
-class BettingRound:
-    """What the gambler holds against ``T(R) <= theta`` in one block: ``prod (1 + bet (y - (theta - constant)))``."""
-
-    constant: float
-    y: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    bet: float
-    most: float
-    overstated: float
-
-    @property
-    def estimate(self) -> float:
-        """Where the block's own average would put ``T(R)``."""
-        return self.constant + float(np.sum(self.counts * self.y) / self.counts.sum())
-
-    def log_wealth(self, theta: float) -> float:
-        """The logarithm of the wealth, never above the truth."""
-        return float(np.sum(self.counts * np.log1p(self.bet * (self.y - theta + self.constant)))) - self.overstated
-
-    def slope(self, theta: float) -> float:
-        """How fast it falls as theta rises."""
-        return float(np.sum(self.counts * self.bet / (1 + self.bet * (self.y - theta + self.constant))))
 
 
 def guesses_and_blocks(blocks: Sequence[Exceedances]) -> list[tuple[Pilot, Summary]]:
@@ -155,19 +136,21 @@ class TangentFamily:
         """The lower bound on ``T(R) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
         return self.constants + self.means - np.sqrt(2 * self.variances * goal / n) - self.most * goal / (3 * n)
 
-    def play(self, which: int, seen: Summary, stake: float) -> "BettingRound":
-        """Bet ``stake`` (but not so much that a sample at the bottom ruins) on every sample of a block.
-
-        Within a group samples are represented by their mean; the wealth that this could overstate (Taylor's remainder,
-        Popoviciu's inequality) is subtracted.
-        """
-        psi, slope, most = self.psis[which], self.slopes[which], float(self.most[which])
-        bet = min(stake, _BOLDEST / most)
+    def payoff(self, which: int, seen: Summary) -> Payoff:
+        """A block's samples of ``psi(X)``: under ``T(R) - a <= theta`` their mean is at most theta less the constant."""
+        psi, slope = self.psis[which], self.slopes[which]
         start, steep = psi[seen.interval], slope[seen.interval]
-        y = start + steep * (seen.means - self.edges[seen.interval])
-        ruin = 1 + bet * (np.maximum(start, y - steep * seen.spans) - most)
-        overstated = float(np.sum(seen.counts * (bet * steep * seen.spans / ruin) ** 2)) / 8
-        return BettingRound(float(self.constants[which]), y, seen.counts, bet, most, overstated)
+        y, spans = start + steep * (seen.means - self.edges[seen.interval]), steep * seen.spans
+        return Payoff(
+            float(self.constants[which]),
+            float(self.most[which]),
+            float(self.means[which]),
+            float(self.variances[which]),
+            y,
+            np.maximum(start, y - spans),
+            spans,
+            seen.counts,
+        )
 
 
 def tangent_bound(
@@ -191,31 +174,44 @@ def tangent_bound(
         return a
     goal = math.log(1 / alpha)
     n = sum(int(seen.counts.sum()) for _, seen in rounds)
-    wagers = []
+    played = []
     for guess, seen in rounds:
         tangents = TangentFamily.at(guess, noise, radius)
         if len(tangents) == 0:
             continue
         best = int(np.argmax(tangents.foreseen(goal, n)))
-        wagers.append(tangents.play(best, seen, math.sqrt(2 * goal / (n * tangents.variances[best]))))
-    if not wagers:
+        played.append(tangents.payoff(best, seen).played(math.sqrt(2 * goal / (n * tangents.variances[best]))))
+    return a + largest_refuted(played, needed_wealth(alpha)) if played else a
+
+
+def aimed_bound(
+    blocks: Sequence[Exceedances], support: tuple[float, float], noise: Noise, radius: float, alpha: float
+) -> float:
+    """A lower bound on ``T(R)`` for one radius: the first block is a pilot, the others are played with STaR bets.
+
+    Guarantee:
+        At most ``T(R)`` with probability at least ``1 - alpha``.
+    Requires:
+        The blocks are independent samples of the same score; their sizes do not depend on the samples.
+    Source:
+        Convexity of the Neyman-Pearson curve; betting: see :mod:`holdfast.means.star`.
+    """
+    a, b = support
+    if radius > FARTHEST * noise.scale:
         return a
-    needed = goal * (1 + 1e-12) + 1e-9
-    # No block may be ruined by a sample at the bottom, and Newton's steps must start above the root: wealth falls as
-    # theta rises and its logarithm is concave, so from there they come down on it.
-    theta = min(max(each.estimate for each in wagers), min(each.constant + each.most for each in wagers))
-    scale = max(each.most for each in wagers)
-    for _ in range(60):
-        short = needed - sum(each.log_wealth(theta) for each in wagers)
-        if short <= 0:
-            break
-        step = short / sum(each.slope(theta) for each in wagers)
-        theta -= max(step, 1e-13 * scale)
-        if theta <= 0:
-            return a
-    else:
-        return a
-    return a + max(0.0, theta)
+    n, past, guessed = sum(block.n for block in blocks), blocks[0].n, 0
+    game = StarGame(n, past, alpha, b - a)
+    for k, block in enumerate(blocks[1:], 1):
+        if past >= _ANEW * guessed:
+            guess, guessed = Pilot.of(joined(blocks[:k])), past
+            tangents = TangentFamily.at(guess, noise, radius)
+        if len(tangents):
+            best = int(np.argmax(tangents.foreseen(math.log(1 / alpha), n)))
+            game.play(tangents.payoff(best, summarise(block, guess.edges)))
+        else:
+            game.skip(block.n)
+        past += block.n
+    return a + game.refuted
 
 
 def joined(blocks: Sequence[Exceedances]) -> Exceedances:

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.curve import RadiusBound
-from holdfast.bounds.method import Method, View
-from holdfast.bounds.tangent import guesses_and_blocks, tangent_bound
+from holdfast.bounds.method import Method
+from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, tangent_bound
+from holdfast.means import View
+from holdfast.means.star import block_sizes
 from holdfast.noise import Gaussian, Noise
 from holdfast.scores import Scores
 from holdfast.scores.rounding import SLACK
@@ -41,7 +43,12 @@ class Tangents(Method):
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """Bounds at the knots, and what follows between them."""
-        return _through(_KNOTS, scores, view, per_side(alpha, sides) / len(_KNOTS))
+        noise, support, each = scores.noise, scores.support, per_side(alpha, sides) / len(_KNOTS)
+        values = np.full(len(_KNOTS), support[0])
+        if scores.n >= 2:  # a single sample cannot both aim and measure
+            rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(scores.n))])
+            values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), each) for r in _KNOTS])
+        return partial(through_knots, noise, support, _KNOTS, values)
 
 
 @dataclass(frozen=True)
@@ -72,18 +79,11 @@ class Tangent(Method):
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
-        knot = np.array([self.radius / scores.noise.scale])
-        return _through(knot, scores, view, per_side(alpha, sides))
-
-
-def _through(knots: NDArray[np.float64], scores: Scores, view: View, alpha: float) -> RadiusBound:
-    """Bounds at the knots, each wrong with probability at most ``alpha``; a single sample cannot both aim and measure."""
-    noise, support = scores.noise, scores.support
-    values = np.full(len(knots), support[0])
-    if scores.n >= 2:
-        rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(scores.n))])
-        values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), alpha) for r in knots])
-    return partial(through_knots, noise, support, knots, values)
+        noise, support, value = scores.noise, scores.support, scores.support[0]
+        if scores.n >= 2:
+            blocks = [view(block) for block in scores.blocks(block_sizes(scores.n))]
+            value = aimed_bound(blocks, support, noise, self.radius, per_side(alpha, sides))
+        return partial(through_knots, noise, support, np.array([self.radius / noise.scale]), np.array([value]))
 
 
 def _sizes(n: int) -> list[int]:

@@ -3,6 +3,6 @@
 from holdfast.means.bernstein import EmpiricalBernstein
 from holdfast.means.betting import Betting
 from holdfast.means.hoeffding import Hoeffding
-from holdfast.means.mean import EmpiricalMean, MeanBound
+from holdfast.means.mean import EmpiricalMean, MeanBound, View
 
-__all__ = ["Betting", "EmpiricalBernstein", "EmpiricalMean", "Hoeffding", "MeanBound"]
+__all__ = ["Betting", "EmpiricalBernstein", "EmpiricalMean", "Hoeffding", "MeanBound", "View"]

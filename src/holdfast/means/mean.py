@@ -1,10 +1,14 @@
 """What a mean bound is: a lower bound on the expectation of one bounded score."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.scores import Exceedances
+from holdfast.scores import Exceedances, Scores
 from holdfast.validation import Sides
+
+View = Callable[[Scores], Exceedances]
+"""Either the score from below, or its reflection from below."""
 
 
 class MeanBound(ABC):
@@ -12,6 +16,9 @@ class MeanBound(ABC):
 
     guaranteed = True
     """False for a plug-in estimate, which is drawn in figures and is not a certificate."""
+
+    needs_order = False
+    """True if samples must be kept in the order of their arrival."""
 
     @property
     @abstractmethod
@@ -24,6 +31,10 @@ class MeanBound(ABC):
 
         With ``sides="both"`` the same bound for the reflected score holds too, within the same alpha.
         """
+
+    def lower_of(self, scores: Scores, view: View, alpha: float, sides: Sides = "lower") -> float:
+        """The same of scores as ``view`` shows them."""
+        return self.lower(view(scores), alpha, sides)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.bounds.tangent import FARTHEST, BettingRound, Pilot, TangentFamily, joined, summarise
+from holdfast.bounds.tangent import FARTHEST, Pilot, TangentFamily, joined, summarise
 from holdfast.errors import InvalidInput
 from holdfast.noise import Noise, as_noise
 from holdfast.scores import Exceedances, Scores, ScoreSamples
@@ -157,15 +157,11 @@ class SequentialTest:
         best = int(np.argmax(edge / np.sqrt(tangents.variances)))
         if edge[best] > 0:
             stake = float(edge[best] / (tangents.variances[best] + edge[best] ** 2))
-            self._bold += self._growth(tangents.play(best, seen, stake))
+            self._bold += float(tangents.payoff(best, seen).played(stake).log_wealth(self._target))
         # Patient: what a certificate from all n_max samples would choose.
         best = int(np.argmax(tangents.foreseen(self._goal, self.n_max)))
         stake = math.sqrt(2 * self._goal / (self.n_max * tangents.variances[best]))
-        self._patient += self._growth(tangents.play(best, seen, stake))
-
-    def _growth(self, wager: BettingRound) -> float:
-        """What a block adds to the logarithm of an account; a hypothesis no sample could contradict wins nothing."""
-        return wager.log_wealth(min(self._target, wager.constant + wager.most))
+        self._patient += float(tangents.payoff(best, seen).played(stake).log_wealth(self._target))
 
     def _forecast(self, tangents: TangentFamily) -> tuple[float, float]:
         """What a full run would come to, judged from everything seen: its expected bound, and the best still likely."""
