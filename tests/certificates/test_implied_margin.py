@@ -188,6 +188,9 @@ def test_it_is_there_where_the_score_is_claimed_and_changes_no_claim() -> None:
     values = Probit(2.0, 1.0).sample(np.random.default_rng(3), (500,))
     cert = certificate(values, (1 - values) / 2, claims=("score",))
     assert cert.margin.alpha == cert.score.alpha == cert.alpha
+    claimed = cert.recompute(claims=("score", "margin"))
+    assert claimed.margin.lower(0.1) == hf.bound(cert.evidence["margin"], alpha=cert.alpha / 2, sides="both").lower(0.1)
+    assert claimed.margin.lower(0.1) > cert.margin.lower(0.1), "with three classes, its own bound is tighter"
     assert (cert.claims, list(cert.curves)) == (("score",), ["score"])
     assert "margin" not in cert.describe()
     assert cert.margin.upper(0.1) == pytest.approx(cert.score.upper(0.1) + LOSS)
