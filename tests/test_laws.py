@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 import holdfast as hf
 from distributions import NOISES
-from methods import EXACT_CDF, EXACT_NAIVE, METHODS
+from holdfast.validation import SMALLEST_SHARE
+from methods import EXACT_CDF, EXACT_NAIVE, METHODS, ORDERED
 
 Floats = NDArray[np.float64]
 RADII = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 3.0])
@@ -189,3 +190,20 @@ def test_a_grid_that_does_not_nest_is_refused(bins: int) -> None:
         hf.ScoreSamples(np.array([0.5]), sigma=0.5).histogram().coarser(bins)
     with pytest.raises(hf.InvalidArgument, match="a half, a quarter"):
         hf.ScoreSamples(np.array([0.5]), sigma=0.5).histogram(12).coarser(4)
+
+
+@pytest.mark.parametrize("name", [*METHODS, *ORDERED])
+@pytest.mark.parametrize("sides", ["lower", "both"])
+def test_tiny_samples_at_any_alpha_give_a_bound_and_at_a_tiny_one_the_trivial_bound(name: str, sides: str) -> None:
+    method = {**METHODS, **ORDERED}[name]
+    for n in range(1, 11):
+        for values in (np.ones(n), np.zeros(n), np.linspace(0.2, 0.9, n)):
+            for alpha in (0.5, 1e-3, 1e-13, 1e-28, 1e-60, 1e-100, SMALLEST_SHARE):
+                with np.errstate(divide="raise", over="raise", invalid="raise"):
+                    found = curve(values, method, sides=sides, alpha=alpha)
+                    lower = found.lower(RADII)
+                    upper = found.upper(RADII) if sides == "both" else np.ones_like(lower)
+                assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all(), (n, values, alpha)
+                # n ones have probability alpha where a score is one with probability alpha^(1/n), and zero otherwise.
+                assert lower[0] <= alpha ** (1 / n)
+                assert found.radius(at_least=0.5) >= 0

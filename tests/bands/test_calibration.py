@@ -183,3 +183,14 @@ def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path: Path, monkeypa
     calibrate.cache_clear()
     assert 0 < calibrate(38, 0.0123, "lower") < 0.0123
     calibrate.cache_clear()
+
+
+@pytest.mark.parametrize("sides", ["lower", "both"])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 10])
+def test_a_few_samples_at_a_tiny_alpha_keep_it_also_where_they_can_tell_nothing(n: int, sides: Sides) -> None:
+    for alpha in (0.5, 1e-12, 1e-28, 2 * 1e-12**n, 1e-12**n / 2, 1e-120):
+        gamma = solve(n, alpha, sides)
+        bounds = bounds_at(n, gamma)
+        assert failure_probability(n, gamma, sides, about=alpha) <= alpha
+        assert bounds.max() <= alpha ** (1 / n)
+        assert bounds.max() >= 0.02 * alpha ** (1 / n) or alpha ** (1 / n) < 1e-11, "and alpha is spent where it can be"

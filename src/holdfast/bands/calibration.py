@@ -22,7 +22,7 @@ from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.crossing_probability import crossing_probability
 from holdfast.scores.exceedances import spread_ranks
-from holdfast.scores.rounding import probability_down
+from holdfast.scores.rounding import SLACK, probability_down
 from holdfast.validation import Sides, per_side
 
 VERSION = 2
@@ -104,10 +104,16 @@ def calibrate(n: int, alpha: float, sides: Sides) -> float:
 
 
 def solve(n: int, alpha: float, sides: Sides) -> float:
-    """Find gamma by secant steps on logarithms, where the failure probability is nearly a straight line."""
+    """Find gamma by secant steps on logarithms, where the failure probability is nearly a straight line.
+
+    It is 0, and every bound with it, where n samples can tell nothing at this alpha: a bound L at the smallest sample alone
+    fails with probability ``L^n``, so none can be above ``alpha^(1/n)``.
+    """
     share = per_side(alpha, sides)
     if n == 1:
         return share
+    if math.log(alpha) < n * math.log(SLACK):
+        return 0.0
 
     def off(x: float) -> float:
         return math.log(failure_probability(n, math.exp(x), sides, about=alpha) / alpha)

@@ -9,9 +9,10 @@ from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.named import method_named
 from holdfast.certificates.describe import abstention_reason, describe
 from holdfast.certificates.evidence import Evidence, Provenance, check_claimed, check_claims, claimable
+from holdfast.certificates.implied_margin import implied_margin
 from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import InvalidArgument
-from holdfast.measures import MeasureInfo
+from holdfast.measures import Margin, MeasureInfo, PredictionScore, sum_tolerance
 from holdfast.noise import Noise, sigma_of
 from holdfast.plotting import draw_curves, house_style, radius_label
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
@@ -98,7 +99,9 @@ class Certificate:
         return tuple(info for info in self.evidence.measures if info.name in self.claims)
 
     def curve(self, name: str) -> Curve:
-        """Bounds on the average of one measure, as a function of the radius."""
+        """Bounds on the average of one measure, as a function of the radius: a claimed one, or the :attr:`margin`."""
+        if name == Margin.name and name not in self.claims and PredictionScore.name in self.claims:
+            return implied_margin(self.score, sum_tolerance(self.evidence.measure(PredictionScore.name)))
         check_claimed(name, self.claims)
         if name not in self._known_curves:
             self._known_curves[name] = bound(
@@ -125,7 +128,10 @@ class Certificate:
 
     @property
     def margin(self) -> Curve:
-        """Bounds on the average margin over the best other class, in (-1, 1)."""
+        """Bounds on the average margin over the best other class, in (-1, 1).
+
+        Where only the score is claimed, what it implies, for no alpha: at least ``2 score - 1``, and at most the score.
+        """
         return self.curve("margin")
 
     @property
