@@ -9,17 +9,9 @@ import torch
 from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
+from holdfast.bounds.tangents import aimed_at
 from holdfast.certificates import Certificate, ClassCertificate, Settings
-from holdfast.inputs import (
-    CheckedInputs,
-    GridInput,
-    Input,
-    InputSource,
-    check_input,
-    check_kind,
-    check_step,
-    on_grid,
-)
+from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
 from holdfast.models.spot_check import check_calibrated
@@ -97,6 +89,7 @@ class SmoothedClassifier(NoisyModel):
         claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
+        aim: float | None = None,
         seed: int | None = None,
         index: int = 0,
         batch: int | None = None,
@@ -109,10 +102,11 @@ class SmoothedClassifier(NoisyModel):
 
         Parameters:
             n, n0, alpha, claims, sides, method: see :class:`Settings`.
+            aim: a radius named beforehand, for a tighter bound there: the best of ``method`` and ``Tangent(aim)``, for half of alpha each.
             seed, index: key the noise, for a replay; the seed is secret by default, and recorded.
             batch, progress: in place of the classifier's batch size; a bar, by default if stderr is a terminal.
         """
-        asked = Settings(n, n0, alpha, claims, sides, method)
+        asked = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
         return next(self.stream([x], [index], asked, seed=seed, batch=batch, progress=progress))
 
     def certify_many(
@@ -125,6 +119,7 @@ class SmoothedClassifier(NoisyModel):
         claims: Sequence[str] | None = None,
         sides: str = "lower",
         method: Method = DEFAULT_METHOD,
+        aim: float | None = None,
         seed: int | None = None,
         batch: int | None = None,
         progress: bool | None = None,
@@ -134,7 +129,7 @@ class SmoothedClassifier(NoisyModel):
         ``alpha`` is each certificate's own; nothing is claimed about all of them at once. Input number i gets the noise
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
-        settings = Settings(n, n0, alpha, claims, sides, method)
+        settings = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
         return list(self.stream(xs, None, settings, seed=seed, batch=batch, progress=progress))
 
     def stream(
@@ -157,7 +152,8 @@ class SmoothedClassifier(NoisyModel):
         known_seed = check_seed(seed)
 
         def make(_: int, index: int, at: GridInput) -> CertifyRequest:
-            return CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
+            keyed = (at.x, known_seed, index, asked.n0, asked.n)
+            return CertifyRequest(*keyed, shift=at.shift, ordered=asked.method.needs_order)
 
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
             for request, grid in self.about(inputs, indices, make, batch, on_copies):

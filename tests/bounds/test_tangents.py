@@ -1,6 +1,7 @@
 """Tangent certificates: sound for one radius and for all, between the knots and beyond them."""
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,8 +131,11 @@ def test_a_radius_beyond_all_reach_certifies_nothing() -> None:
         assert hf.bound(samples, alpha=0.01, method=hf.Tangent(radius)).lower(radius) == 0.0
 
 
-def test_a_certificate_of_a_network_refuses_methods_that_need_the_order() -> None:
+def test_a_run_and_a_certificate_without_the_order_refuse_methods_that_need_it(tmp_path: Path) -> None:
     from networks import images, small_net
 
+    smoothed, xs = hf.SmoothedClassifier(small_net(), 0.2), images(2)
     with pytest.raises(hf.InvalidArgument, match="keeps counts, not the order"):
-        hf.SmoothedClassifier(small_net(), 0.2).certify(images(1)[0], n=200, method=hf.Tangents())
+        hf.certify_run(smoothed, xs, [0, 1], out=tmp_path / "run", settings=hf.Settings(200, method=hf.Tangents()))
+    with pytest.raises(hf.InvalidArgument, match="has not kept"):
+        smoothed.certify(xs[0], n=200).recompute(method=hf.Tangent(0.1))

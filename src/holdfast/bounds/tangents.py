@@ -1,23 +1,24 @@
 """The two uses of tangents: a whole curve, and one radius."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method
-from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, tangent_bound
+from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, joined, tangent_bound
 from holdfast.means import View
 from holdfast.means.star import block_sizes
 from holdfast.noise import Gaussian, Noise
-from holdfast.scores import Scores
+from holdfast.scores import Exceedances, Scores
 from holdfast.scores.rounding import SLACK
 from holdfast.validation import Sides, check_radius, per_side
 
 _KNOTS = np.arange(36) / 8.0
-_PILOT, _LEAST_PILOT = 0.02, 20
 _CURVATURE = 0.2419707245191434
 """The largest slope of the normal density, ``exp(-1/2) / sqrt(2 pi)``, rounded up."""
 
@@ -29,8 +30,8 @@ class Tangents(Method):
     Guarantee:
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
-        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 2% only serve to
-        guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
+        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 1.5% only serve
+        to guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
         rests on its curvature.
     Source:
         Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
@@ -46,7 +47,7 @@ class Tangents(Method):
         noise, support, each = scores.noise, scores.support, per_side(alpha, sides) / len(_KNOTS)
         values = np.full(len(_KNOTS), support[0])
         if scores.n >= 2:  # a single sample cannot both aim and measure
-            rounds = guesses_and_blocks([view(block) for block in scores.blocks(_sizes(scores.n))])
+            rounds = guesses_and_blocks(_doubling([view(block) for block in scores.blocks(block_sizes(scores.n))]))
             values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), each) for r in _KNOTS])
         return partial(through_knots, noise, support, _KNOTS, values)
 
@@ -86,13 +87,20 @@ class Tangent(Method):
         return partial(through_knots, noise, support, np.array([self.radius / noise.scale]), np.array([value]))
 
 
-def _sizes(n: int) -> list[int]:
-    """The pilot, then blocks as long as everything before them."""
-    sizes = [min(max(int(_PILOT * n), min(_LEAST_PILOT, n // 2)), n - 1)]
-    while sum(sizes) < n:
-        rest = n - sum(sizes)
-        sizes.append(rest if rest <= 2 * sum(sizes) else sum(sizes))
-    return sizes
+def _doubling(blocks: Sequence[Exceedances]) -> list[Exceedances]:
+    """The pilot, then neighbours joined to blocks about as long as everything before them."""
+    found, waiting, before = [blocks[0]], [], blocks[0].n
+    for block in blocks[1:]:
+        waiting.append(block)
+        if (size := sum(each.n for each in waiting)) >= before:
+            found.append(joined(waiting))
+            waiting, before = [], before + size
+    return [*found, joined(waiting)] if waiting else found
+
+
+def aimed_at(radius: float | None, method: Method) -> Method:
+    """The best of a method and a tangent at a radius named beforehand, for half of alpha each; the method alone for None."""
+    return method if radius is None else BestOf((method, Tangent(radius)))
 
 
 def through_knots(

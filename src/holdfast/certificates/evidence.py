@@ -5,6 +5,8 @@ Selection and estimation are different types, so that the copies a class was cho
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -126,6 +128,18 @@ class Evidence:
         for info, histogram in self.histograms.items():
             if histogram.support != info.support:
                 raise InvalidArgument(f"the {info.name} must have the support {info.support}, got {histogram.support}")
+
+    @classmethod
+    def of_blocks(cls, blocks: "Sequence[Evidence]") -> "Evidence":
+        """Blocks of copies as one, which remembers them and their order."""
+        whole = reduce(add, blocks)
+        kept = {info: ScoreHistogram.of_blocks([each.histograms[info] for each in blocks]) for info in whole.measures}
+        return cls(whole.n, whole.votes, kept)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the copies is known, block by block."""
+        return all(histogram.parts for histogram in self.histograms.values())
 
     @property
     def measures(self) -> tuple[MeasureInfo, ...]:

@@ -42,11 +42,6 @@ class Settings:
             raise InvalidArgument(
                 f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
             )
-        if self.method.needs_order:
-            raise InvalidArgument(
-                f"a certificate keeps counts, not the order of the samples that {self.method.name} needs; use "
-                f"CDF(band=BerkJones()), or decide(x, ...) for a question about one radius"
-            )
         if self.claims is not None:
             object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
 

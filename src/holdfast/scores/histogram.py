@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,8 @@ MOST_BINS = 2**24
 class OccupiedCounters(Scores):
     """A histogram by the counters that are not zero: as it is stored and sent, and all that bounds look at.
 
-    Trusted as it is: made from a :class:`ScoreHistogram`, or read from where one was stored.
+    Trusted as it is: made from a :class:`ScoreHistogram`, or read from where one was stored. ``parts`` are the same samples
+    in blocks, in the order of their arrival, where that was kept.
     """
 
     def __init__(
@@ -31,7 +33,9 @@ class OccupiedCounters(Scores):
         grid: Grid,
         *,
         noise: Noise,
+        parts: "tuple[OccupiedCounters, ...]" = (),
     ) -> None:
+        self.parts = parts
         self.occupied, self.counts = np.asarray(occupied, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         self.grid, self.support, self.noise = grid, grid.support, noise
 
@@ -42,7 +46,12 @@ class OccupiedCounters(Scores):
 
     def under(self, noise: Noise) -> "OccupiedCounters":
         """The same counts, as samples under another noise."""
-        return OccupiedCounters(self.occupied, self.counts, self.grid, noise=noise)
+        parts = tuple(part.under(noise) for part in self.parts)
+        return OccupiedCounters(self.occupied, self.counts, self.grid, noise=noise, parts=parts)
+
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
+        """The blocks that were kept, if they have these sizes."""
+        return list(self.parts) if [part.n for part in self.parts] == list(sizes) else super().blocks(sizes)
 
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
@@ -69,6 +78,7 @@ class ScoreHistogram(Scores):
     counts: NDArray[np.int64]
     support: tuple[float, float]
     noise: Noise
+    parts: tuple[OccupiedCounters, ...]
 
     def __init__(
         self,
@@ -87,11 +97,25 @@ class ScoreHistogram(Scores):
         object.__setattr__(self, "counts", dense)
         object.__setattr__(self, "support", check_support(support))
         object.__setattr__(self, "noise", as_noise(noise, sigma))
+        object.__setattr__(self, "parts", ())
+
+    @classmethod
+    def of_blocks(cls, blocks: "Sequence[ScoreHistogram]") -> "ScoreHistogram":
+        """The samples of several blocks as one, which remembers the blocks and their order: what tangents need."""
+        whole = reduce(add, blocks)
+        if len(blocks) == 1:
+            whole = ScoreHistogram(whole.counts, support=whole.support, noise=whole.noise)
+        object.__setattr__(whole, "parts", tuple(block.compact() for block in blocks))
+        return whole
 
     @property
     def n(self) -> int:
         """How many samples there are."""
         return int(self.counts.sum())
+
+    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
+        """The blocks that it was made of, if they have these sizes."""
+        return self.compact().blocks(sizes)
 
     @property
     def grid(self) -> Grid:
@@ -106,7 +130,7 @@ class ScoreHistogram(Scores):
     def compact(self) -> "OccupiedCounters":
         """The same counts without the zeros."""
         k = self.occupied
-        return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise)
+        return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise, parts=self.parts)
 
     def under(self, noise: Noise) -> "OccupiedCounters":
         """The same counts, as samples under another noise."""
@@ -172,7 +196,7 @@ class ScoreHistogram(Scores):
         unpack = partial(
             ScoreHistogram.from_occupied, bins=self.counts.size - 1, support=self.support, noise=self.noise
         )
-        return unpack, small
+        return unpack, small, {"parts": self.parts}
 
     def to_dict(self) -> dict[str, Any]:
         """The occupied counters, as plain numbers."""
@@ -183,6 +207,11 @@ class ScoreHistogram(Scores):
             "bins": self.counts.size - 1,
             "occupied": k.tolist(),
             "counts": self.counts[k].tolist(),
+            **(
+                {"blocks": [[part.occupied.tolist(), part.counts.tolist()] for part in self.parts]}
+                if self.parts
+                else {}
+            ),
         }
 
     @classmethod
@@ -194,7 +223,14 @@ class ScoreHistogram(Scores):
             raise InvalidInput("occupied and counts must be lists of whole numbers, as many of one as of the other")
         if np.unique(where).size != where.size:
             raise InvalidInput("occupied must name each counter once")
-        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), noise=stored_noise(d))
+        made = partial(cls.from_occupied, bins=d["bins"], support=tuple(d["support"]), noise=stored_noise(d))
+        whole = made(where, counts)
+        if "blocks" not in d:
+            return whole
+        in_order = cls.of_blocks([made(*block) for block in d["blocks"]])
+        if in_order != whole:
+            raise InvalidInput("the blocks of a histogram must add up to its counts")
+        return in_order  # type: ignore[return-value]
 
     @classmethod
     def from_occupied(
