@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.softmax import NAME, PlainSoftmax
 from experiments.training.brier import CertifiedBrier, certified_brier
+from experiments.training.reproduce import OBJECTIVES
 from holdfast.runs.certified import CertifiedRun
 
 ALPHA = 0.001
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 THRESHOLDS = (0.5, 0.7, 0.9)
 BRIER_RADII = (0.0, 0.25, 0.5)
-OURS, RIVALS = "certified", ("plain", "consistency")
+OURS = "certified"
+RIVALS = ("plain", "consistency", "plain-temperature", "consistency-temperature")
 RESAMPLES, LEVEL = 10_000, 0.95
 
 
@@ -124,6 +126,12 @@ def write_table(rows: Sequence[Row], folder: Path) -> list[Path]:
     text.write_text("\n".join(_lines(rows)) + "\n", encoding="utf-8")
     plain.write_text(json.dumps([_values(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     return [text, plain]
+
+
+def _place(row: Row) -> tuple[float, int]:
+    """By sigma, then in the order of :data:`OBJECTIVES`; others last."""
+    names = list(OBJECTIVES)
+    return row.sigma, names.index(row.objective) if row.objective in names else len(names)
 
 
 def _check_same_inputs(rows: Sequence[Row]) -> None:
@@ -232,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder for table.md and table.json")
     asked = parser.parse_args(arguments)
     try:
-        written = write_table([Row.open(path) for path in asked.runs], asked.out)
+        written = write_table(sorted(map(Row.open, asked.runs), key=_place), asked.out)
     except hf.HoldfastError as error:
         print(f"table: {error}", file=sys.stderr)
         return error.exit_code
