@@ -55,16 +55,16 @@ def steps(data: str, work: Path) -> list[Step]:
             work / "compact" / f"cifar10-sigma{sigma}",
         )
         found += [
-            _step(
+            module_step(
                 f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_quoted(weights)} {TRAINING}",
                 weights,
             ),
-            _step(
+            module_step(
                 f"holdfast certify --model {_quoted(weights)} --data {data} --sigma {sigma} --out {_quoted(run)} {CERTIFYING}",
                 run,
             ),
-            _step(f"holdfast compact {_quoted(run)} --bins 2048 --out {_quoted(kept)}", kept),
-            _step(
+            module_step(f"holdfast compact {_quoted(run)} --bins 2048 --out {_quoted(kept)}", kept),
+            module_step(
                 f"experiments.paper.softmax --model {_quoted(weights)} --data {data} --run {_quoted(kept)}",
                 kept / "softmax.npz",
             ),
@@ -73,8 +73,8 @@ def steps(data: str, work: Path) -> list[Step]:
     results = _quoted(work / "results")
     return [
         *found,
-        _step(f"experiments.paper.figures --runs {runs} --out {results} --data {data}", None),
-        _step(f"experiments.paper.human --runs {runs} --out {results}", None),
+        module_step(f"experiments.paper.figures --runs {runs} --out {results} --data {data}", None),
+        module_step(f"experiments.paper.human --runs {runs} --out {results}", None),
     ]
 
 
@@ -82,7 +82,7 @@ def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _step(command: str, makes: Path | None) -> Step:
+def module_step(command: str, makes: Path | None) -> Step:
     """A module of Python's and its arguments."""
     return Step((sys.executable, "-m", *shlex.split(command)), makes)
 
@@ -96,9 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if not asked.dry_run:
         asked.work.mkdir(parents=True, exist_ok=True)
-    for step in steps(asked.data, asked.work):
+    return follow(steps(asked.data, asked.work), dry_run=asked.dry_run)
+
+
+def follow(commands: Sequence[Step], *, dry_run: bool) -> int:
+    """Run what is not done yet, until one fails; the exit code of that one, or 0."""
+    for step in commands:
         print(("done: " if step.done else "") + shlex.join(step.argv), flush=True)
-        if asked.dry_run or step.done:
+        if dry_run or step.done:
             continue
         code = subprocess.run(step.argv, check=False).returncode
         if code != 0:

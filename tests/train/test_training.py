@@ -1,4 +1,4 @@
-"""Training with noise: the loss is its formula, images move by whole pixels, and a seed repeats itself."""
+"""Training with noise: images move by whole pixels, and a seed repeats itself."""
 
 import math
 
@@ -7,27 +7,14 @@ import pytest
 import torch
 
 from holdfast.errors import InvalidArgument
+from holdfast.train.augmentation import mirrored, shifted
 from holdfast.train.loop import train
-from holdfast.train.loss import mirrored, noisy_loss, shifted
+from holdfast.train.objectives import Consistency
 from holdfast.train.recipe import Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 CPU = torch.device("cpu")
-
-
-def test_the_loss_is_cross_entropy_plus_weighted_divergence_and_entropy() -> None:
-    logits = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 3.0, 0.0]], dtype=torch.float64)
-    labels = torch.tensor([0, 1])
-    p = logits.softmax(1).reshape(2, 2, 3).numpy()
-    entropy_of_labels = -np.mean([math.log(p[copy, image, image]) for copy in range(2) for image in range(2)])
-    average = p.mean(0)
-    divergence = np.mean([(average * np.log(average / p[copy])).sum(1) for copy in range(2)])
-    entropy = -np.mean((average * np.log(average)).sum(1))
-    found = noisy_loss(logits, labels, Recipe(0.25, copies=2, consistency=3.0, sharpness=0.5))
-    assert float(found) == pytest.approx(entropy_of_labels + 3.0 * divergence + 0.5 * entropy, rel=1e-6)
-    plain = noisy_loss(logits[:2], labels, Recipe(0.25))
-    assert float(plain) == pytest.approx(-np.mean([math.log(p[0, k, k]) for k in range(2)]), rel=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
@@ -82,9 +69,7 @@ def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precisio
         0.05,
         optimizer="sgd",
         shift=1,
-        copies=2,
-        consistency=1.0,
-        sharpness=0.1,
+        objective=Consistency(2, consistency=1.0, sharpness=0.1),
         precision=precision,
     )
     epochs: list[Epoch] = []
@@ -98,10 +83,8 @@ def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precisio
 
 def test_recipes_that_mean_nothing_are_refused() -> None:
     for wrong, message in (
-        ({"consistency": 1.0}, "needs two copies"),
         ({"optimizer": "magic"}, "adamw, sgd"),
         ({"precision": "int8"}, "float32, bfloat16"),
-        ({"sharpness": -1.0}, "sharpness must be one finite number, at least 0"),
         ({"shift": -1}, "shift"),
     ):
         with pytest.raises(InvalidArgument, match=message):

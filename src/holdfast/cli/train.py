@@ -1,13 +1,16 @@
 """``holdfast train``: a network trained on noisy copies, as safetensors."""
 
+import math
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
+from holdfast.errors import InvalidArgument
 
 
 def train(
@@ -28,9 +31,32 @@ def train(
     weight_decay: float = typer.Option(0.0001, help="Pull of the weights towards zero."),
     optimizer: str = typer.Option("adamw", help="'adamw', or 'sgd' with Nesterov momentum."),
     shift: int = typer.Option(0, help="Move images by up to this many pixels."),
-    copies: int = typer.Option(1, help="Noisy copies of each image in a step."),
-    consistency: float = typer.Option(0.0, help="Weight of the disagreement between an image's copies (Jeong & Shin)."),
-    sharpness: float = typer.Option(0.0, help="Weight of the entropy of their average: more decided scores."),
+    objective: str | None = typer.Option(
+        None,
+        help="'plain', 'consistency' (Jeong & Shin), 'smoothadv' (Salman et al.) or 'certified' (the bound itself); by default plain, "
+        "with the terms that --consistency and --sharpness add.",
+    ),
+    copies: int | None = typer.Option(
+        None, help="Noisy copies of each image in a step; default: 1 (consistency and smoothadv: 2, certified: 4)."
+    ),
+    consistency: float | None = typer.Option(
+        None, help="Weight of the disagreement between an image's copies; default: 0 (--objective consistency: 20)."
+    ),
+    sharpness: float | None = typer.Option(
+        None,
+        help="Weight of the entropy of their average: more decided scores; default: 0 (--objective consistency: 0.5).",
+    ),
+    radius: float | None = typer.Option(
+        None,
+        help="How far smoothadv attacks images, and where certified takes the bound; default: 0.25 (certified: 0.5).",
+    ),
+    steps: int | None = typer.Option(None, help="Of smoothadv's attack; default: 2."),
+    score: str | None = typer.Option(None, help="Of the certified confidence: 'brier' (default) or 'log'."),
+    temperature: str | None = typer.Option(
+        None,
+        help="Divide the logits by this number; 'auto' holds out a twentieth of the images and takes the number with the least log "
+        "loss of the average score there.",
+    ),
     precision: str = typer.Option("float32", help="Of convolutions and matrix products: float32 or bfloat16."),
     compiled: bool = typer.Option(
         False, "--compile/--no-compile", help="Compile the network first: a minute that pays off on a GPU."
@@ -40,15 +66,17 @@ def train(
     progress: bool | None = options.PROGRESS,
 ) -> None:
     """Train a network with Gaussian noise added to its images, before its normalisation."""
+    import numpy as np
     import torch
 
-    from holdfast.errors import InvalidArgument
+    from holdfast.cli.objectives import objective_named
     from holdfast.models import resolve_device
     from holdfast.progress import progress_bar
     from holdfast.runs.calibration_checks import COUNT, IMAGES
     from holdfast.train.loop import architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.train.recipe import Epoch, Recipe
+    from holdfast.train.temperature import apply_temperature, choose_temperature, hold_out
     from holdfast.version import installed_version
     from holdfast.zoo.architecture import architecture_names
     from holdfast.zoo.checkpoint import check_target, save_checkpoint
@@ -66,15 +94,26 @@ def train(
         weight_decay,
         optimizer=optimizer,
         shift=shift,
-        copies=copies,
-        consistency=consistency,
-        sharpness=sharpness,
+        objective=objective_named(
+            objective,
+            {
+                "copies": copies,
+                "consistency": consistency,
+                "sharpness": sharpness,
+                "radius": radius,
+                "steps": steps,
+                "score": score,
+            },
+        ),
         precision=precision,
         seed=seed,
     )
+    divisor = None if temperature in (None, "auto") else _temperature(temperature)
     where = resolve_device(device)
     inputs = open_dataset(data, split=split)
     architecture = architecture_for(arch, inputs)
+    held = hold_out(inputs, seed) if temperature == "auto" else None
+    trained_on = inputs if held is None else inputs.at(held.train)
     epochs_seen: list[Epoch] = []
 
     def on_epoch(epoch: Epoch) -> None:
@@ -83,10 +122,17 @@ def train(
             f"epoch {epoch.number:3d} of {epochs}: loss {epoch.loss:.4f}, accuracy on noisy copies {epoch.accuracy:.4f}"
         )
 
-    with progress_bar("training", epochs * len(inputs), unit="images", show=progress) as on_step:
+    begun = time.perf_counter()
+    with progress_bar("training", epochs * len(trained_on), unit="images", show=progress) as on_step:
         net = run_training(
-            architecture, inputs, recipe, device=where, compiled=compiled, on_step=on_step, on_epoch=on_epoch
+            architecture, trained_on, recipe, device=where, compiled=compiled, on_step=on_step, on_epoch=on_epoch
         )
+    if held is not None:
+        divisor = choose_temperature(net, inputs.at(held.out), sigma=sigma, seed=seed, device=where)
+        say(f"temperature {divisor:.4g}, chosen on {len(held.out):,} images that were held out")
+    seconds = time.perf_counter() - begun
+    if divisor is not None:
+        apply_temperature(net, divisor, torch.from_numpy(inputs.batch(np.arange(min(8, len(inputs))))).to(where))
     notes = {
         "command": shlex.join(["holdfast", *sys.argv[1:]]),
         "data": inputs.name,
@@ -95,6 +141,9 @@ def train(
         "sigma": f"{sigma:g}",
         "epochs": str(epochs),
         "seed": str(seed),
+        "objective": repr(recipe.objective),
+        **({} if divisor is None else {"temperature": repr(divisor)}),
+        "seconds": f"{seconds:.1f}",
         "train_accuracy": f"{epochs_seen[-1].accuracy:.4f}",
         "torch": torch.__version__,
         "holdfast": installed_version(),
@@ -102,3 +151,14 @@ def train(
     save_checkpoint(out, net, architecture, notes)
     next_ = f"holdfast certify --model {shlex.quote(str(out))} --data ... --sigma {sigma:g} --out runs/..."
     say(f"weights in {out}; next: {next_}")
+
+
+def _temperature(text: str) -> float:
+    """A positive number."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InvalidArgument(f"--temperature takes a positive number or 'auto', got {text!r}")
+    return number

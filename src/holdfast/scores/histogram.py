@@ -1,7 +1,7 @@
 """Counts of scores on a fixed grid: memory does not depend on how many there are, and histograms add."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, Self
@@ -78,7 +78,7 @@ class ScoreHistogram(Scores):
     counts: NDArray[np.int64]
     support: tuple[float, float]
     noise: Noise
-    parts: tuple[OccupiedCounters, ...]
+    parts: tuple[OccupiedCounters, ...] = field(init=False, default=())
 
     def __init__(
         self,
@@ -97,7 +97,6 @@ class ScoreHistogram(Scores):
         object.__setattr__(self, "counts", dense)
         object.__setattr__(self, "support", check_support(support))
         object.__setattr__(self, "noise", as_noise(noise, sigma))
-        object.__setattr__(self, "parts", ())
 
     @classmethod
     def of_blocks(cls, blocks: "Sequence[ScoreHistogram]") -> "ScoreHistogram":

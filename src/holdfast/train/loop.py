@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import OnDone, ignore
-from holdfast.train.loss import mirrored, noisy_loss, shifted
+from holdfast.train.augmentation import mirrored, shifted
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
@@ -58,6 +58,19 @@ def train(
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
     read, answers = _reader(data, device), torch.from_numpy(data.labels).to(device)
     low_precision = TRAINING_PRECISIONS[recipe.precision]
+    objective = recipe.objective
+
+    def predict(noisy: Tensor) -> Tensor:
+        with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
+            logits = forward(noisy)
+        return logits.float().reshape(objective.copies, -1, architecture.classes)
+
+    def predict_attacked(noisy: Tensor) -> Tensor:
+        net.eval()  # an attack leaves the averages of batch normalisation as they are
+        logits = predict(noisy)
+        net.train()
+        return logits
+
     net.train()
     for number in range(1, recipe.epochs + 1):
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
@@ -69,18 +82,18 @@ def train(
             chosen = torch.from_numpy(positions).to(device)
             labels = answers[chosen]
             images = shifted(mirrored(read(chosen)), recipe.shift)
-            copies = images if recipe.copies == 1 else images.repeat(recipe.copies, 1, 1, 1)
-            noisy = copies + recipe.sigma * torch.randn_like(copies)
-            with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
-                logits = forward(noisy)
-            loss = noisy_loss(logits.float(), labels, recipe)
+            standard = torch.randn_like(images.repeat(objective.copies, 1, 1, 1))
+            noise = recipe.sigma * standard.reshape(objective.copies, *images.shape)
+            images = objective.perturbed(predict_attacked, images, noise, labels)
+            logits = predict((images + noise).flatten(0, 1))
+            loss = objective.loss(logits, labels, recipe.sigma)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
             seen += len(labels)
             loss_sum += loss.detach().double() * len(labels)
-            correct += (logits.detach()[: len(labels)].argmax(1) == labels).sum()
+            correct += (logits.detach()[0].argmax(1) == labels).sum()
             on_step(len(labels))
         on_epoch(Epoch(number, float(loss_sum) / seen, int(correct) / seen))
     return net.eval()

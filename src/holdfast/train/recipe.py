@@ -1,10 +1,11 @@
 """How to train: everything the weights depend on besides the data and the architecture."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from holdfast.errors import InvalidArgument
+from holdfast.train.objectives import Objective, Plain
 from holdfast.validation import check_count, check_number, check_sigma
 
 OPTIMIZERS = ("adamw", "sgd")
@@ -18,9 +19,7 @@ class Recipe:
     Attributes:
         sigma: standard deviation of the noise, in pixels of [0, 1].
         shift: images are moved by up to this many pixels in each direction, with zeros moving in.
-        copies: noisy copies of each image in a step.
-        consistency: weight of the disagreement between the copies of an image; 0 is plain training with noise.
-        sharpness: weight of the entropy of their average prediction; more makes scores more decided.
+        objective: what is minimised, and over how many noisy copies of each image.
         precision: ``bfloat16`` runs convolutions and matrix products in it; weights are float32 all the while.
     """
 
@@ -31,9 +30,7 @@ class Recipe:
     weight_decay: float = 1e-4
     optimizer: str = "adamw"
     shift: int = 0
-    copies: int = 1
-    consistency: float = 0.0
-    sharpness: float = 0.0
+    objective: Objective = field(default_factory=Plain)
     precision: str = "float32"
     seed: int = 0
 
@@ -43,9 +40,6 @@ class Recipe:
         check_count("batch", self.batch, at_least=2)
         check_count("seed", self.seed, at_least=0)
         check_count("shift", self.shift, at_least=0)
-        check_count("copies", self.copies)
-        check_number("consistency", self.consistency, at_least=0)
-        check_number("sharpness", self.sharpness, at_least=0)
         check_number("weight decay", self.weight_decay, at_least=0)
         if not 0 < self.learning_rate < 1:
             raise InvalidArgument(f"learning rate must be in (0, 1), got {self.learning_rate}")
@@ -55,8 +49,6 @@ class Recipe:
             raise InvalidArgument(
                 f"precision of training must be one of {', '.join(TRAINING_PRECISIONS)}, got {self.precision!r}"
             )
-        if self.consistency > 0 and self.copies < 2:
-            raise InvalidArgument("consistency compares noisy copies of one image: it needs two copies or more, got 1")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from PIL import Image
 
 from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
-from holdfast.zoo.datasets.labelled import LabelledData, every_nth
+from holdfast.zoo.datasets.labelled import LabelledData
 
 SIZE = 224
 _SHORTER_SIDE = 256
@@ -42,10 +43,10 @@ class ImageFolder(LabelledData):
         bytes_ = np.moveaxis(np.asarray(_read(self.paths[position])), -1, 0)
         return np.ascontiguousarray(bytes_, dtype=np.float32) / np.float32(255.0)
 
-    def every(self, skip: int, at_most: int | None) -> "ImageFolder":
-        """Every ``skip``-th image from the first, ``at_most`` of them."""
-        kept = every_nth(skip, at_most)
-        return replace(self, paths=self.paths[kept], labels=self.labels[kept], indices=self.indices[kept])
+    def at(self, kept: slice | NDArray[np.int64]) -> Self:
+        """The images at these positions."""
+        paths = tuple(self.paths[position] for position in np.arange(len(self))[kept])
+        return replace(self, paths=paths, labels=self.labels[kept], indices=self.indices[kept])
 
     def check(self, on_images: OnDone = ignore) -> None:
         """Read every image once: that takes milliseconds each, and certifying one takes seconds."""

@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ class LabelledData(ABC):
         """One image in [0, 1]."""
 
     @abstractmethod
-    def every(self, skip: int, at_most: int | None) -> "LabelledData":
-        """Every ``skip``-th input from the first, ``at_most`` of them."""
+    def at(self, kept: slice | NDArray[np.int64]) -> Self:
+        """The inputs at these positions."""
 
     @abstractmethod
     def check(self, on_images: OnDone = ignore) -> None:
@@ -51,14 +51,13 @@ class LabelledData(ABC):
     def __len__(self) -> int:
         return len(self.labels)
 
+    def every(self, skip: int, at_most: int | None) -> Self:
+        """Every ``skip``-th input from the first, ``at_most`` of them."""
+        return self.at(slice(None, None if at_most is None else skip * at_most, skip))
+
     def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Several images in [0, 1]."""
         return np.stack([self.image(int(position)) for position in positions])
-
-
-def every_nth(skip: int, at_most: int | None) -> slice:
-    """Every ``skip``-th from the first, ``at_most`` of them."""
-    return slice(None, None if at_most is None else skip * at_most, skip)
 
 
 class Images:
@@ -122,9 +121,8 @@ class LabelledInputs(LabelledData):
         image: NDArray[np.float32] = self.images[position].astype(np.float32)
         return image / np.float32(255.0) if self.images.dtype == np.uint8 else image
 
-    def every(self, skip: int, at_most: int | None) -> "LabelledInputs":
-        """Every ``skip``-th input from the first, ``at_most`` of them."""
-        kept = every_nth(skip, at_most)
+    def at(self, kept: slice | NDArray[np.int64]) -> Self:
+        """The inputs at these positions."""
         return replace(self, images=self.images[kept], labels=self.labels[kept], indices=self.indices[kept])
 
     def check(self, on_images: OnDone = ignore) -> None:

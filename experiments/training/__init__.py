@@ -1,0 +1,1 @@
+"""Objectives of training compared: what each is worth in certified confidence."""
