@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.attacks.attack import Attack
     from holdfast.attacks.attacked import Attacked, attack
     from holdfast.models.callable import CallableModel
+    from holdfast.models.ensemble import Ensemble
     from holdfast.models.model import Model
     from holdfast.models.torch import TorchModel
     from holdfast.runs.execute import certify_run
@@ -56,6 +57,7 @@ _LAZY = {
     "Attacked": "holdfast.attacks.attacked",
     "CallableModel": "holdfast.models.callable",
     "Engine": "holdfast.sampling.engine",
+    "Ensemble": "holdfast.models.ensemble",
     "Local": "holdfast.sampling.local",
     "Model": "holdfast.models.model",
     "Normalize": "holdfast.zoo.normalize",
@@ -91,6 +93,7 @@ __all__ = [
     "EmpiricalBernstein",
     "EmpiricalMean",
     "Engine",
+    "Ensemble",
     "Evidence",
     "Exceedances",
     "Gaussian",

@@ -9,10 +9,11 @@ from torch import nn
 
 from holdfast.errors import InvalidArgument
 from holdfast.models.callable import CallableModel
+from holdfast.models.ensemble import Ensemble
 from holdfast.models.model import Model
 from holdfast.models.torch import TorchModel, resolve_device
 
-__all__ = ["CallableModel", "Model", "TorchModel", "as_model", "resolve_device"]
+__all__ = ["CallableModel", "Ensemble", "Model", "TorchModel", "as_model", "resolve_device"]
 
 
 def as_model(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.ensemble import checked_members
 from holdfast.models.fast.compile import compiled_module, has_wide_convolutions, is_worth_compiling, quiet_compiler
 from holdfast.models.fast.flops import counted_flops
 from holdfast.models.fast.folded import FoldedConv2d
@@ -133,7 +134,7 @@ class TorchModel(Model):
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows; operations are counted on the way."""
         before = self.weights_version
-        with counted_flops(self._module) as found:
+        with counted_flops(self._module) as found, checked_members(self._module):
             answer = self._run(self._module, rows)
         self.flops = sum(found) / len(rows)
         if before != self.weights_version:
