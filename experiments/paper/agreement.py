@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,13 @@ def agreement(
             if reference is not None and name != reference
         },
     )
+
+
+def without_nan(value: Any) -> Any:
+    """For JSON, which has no nan: what is undefined becomes null."""
+    if isinstance(value, dict):
+        return {key: without_nan(each) for key, each in value.items()}
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def _interval(estimate: float, samples: Floats) -> Interval:

@@ -1,8 +1,10 @@
 """A stored run in the paper's setting: each claim alone at alpha = 0.001, and how many inputs each bound certifies."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,9 @@ ALPHA = 0.001
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
 """From one half (or zero) upwards, a certified score (or margin) also says that the class is the prediction."""
+
+TERMS = ("--objective", "--copies", "--consistency", "--sharpness")
+"""Options of ``holdfast train`` that go beyond noise: Cohen et al. and Kumar et al. used none of them."""
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -104,6 +109,17 @@ class Evaluation:
         return self.entries[0].certificate.provenance.precision
 
     @property
+    def network(self) -> str:
+        """Its name, and what its training had beside noise, where the run records the command that trained it."""
+        config = self.run.config
+        name = str(config.get("model") or self.run.path.name)
+        command = (config.get("weights") or {}).get("command")
+        if command is None:
+            return name
+        terms = [f"{option[2:]} {value}" for option, value in pairwise(shlex.split(command)) if option in TERMS]
+        return f"{name} ({', '.join(terms) or 'noise only'})"
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """All inputs, in the order of their index."""
         return self.run.entries
@@ -147,8 +163,8 @@ class Evaluation:
         return np.asarray(((self.right & certified)[:, None] & reached).sum(axis=0), dtype=np.int64)
 
     def name_of(self, label: int) -> str:
-        """A class's name: the run's own, or CIFAR-10's."""
-        names: Sequence[str] = self.run.config.get("label_names") or CIFAR10_NAMES
+        """A class's name, or its number if the run has no names."""
+        names: Sequence[str] = self.run.config.get("label_names") or ()
         return names[label] if label < len(names) else str(label)
 
 

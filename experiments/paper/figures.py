@@ -13,6 +13,7 @@ from experiments.paper.evaluation import Evaluation
 from experiments.paper.margin import write_margin
 from experiments.paper.pictures import write_pictures
 from experiments.paper.scatter import write_scatter
+from experiments.paper.softmax import PlainSoftmax
 from experiments.paper.tables import write_tables
 from experiments.paper.worst_case import write_worst_case
 from holdfast.errors import HoldfastError
@@ -29,6 +30,8 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
         images = open_dataset(data, split="test")
         for run in evaluations:
             check_same_inputs(run.run, images)
+    for run in evaluations:
+        PlainSoftmax.beside(run.run.path)
     out.mkdir(parents=True, exist_ok=True)
     counts = Counts(evaluations)
     written = [
@@ -40,7 +43,7 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
     ]
     if data is not None:
         for run in evaluations:
-            written += write_pictures(run, images, out)
+            written += write_pictures(run, out, images)
     return written
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import holdfast as hf
-from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement
+from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement, without_nan
 from experiments.paper.evaluation import ALPHA, Evaluation, histogram
 from experiments.paper.png import write_png
 from experiments.paper.softmax import NAME, PlainSoftmax
@@ -230,7 +230,7 @@ def as_json(studies: Sequence[Study]) -> dict[str, Any]:
     return {
         "seed": SEED,
         "readings": {reading.key: reading.says for reading in READINGS},
-        "runs": [_known(asdict(each)) for each in studies],
+        "runs": [without_nan(asdict(each)) for each in studies],
     }
 
 
@@ -266,13 +266,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _listed(names: Sequence[str], of: Collection[str]) -> str:
     return f"all {len(of)} of them" if len(names) == len(of) > 1 else ", ".join(names)
-
-
-def _known(value: Any) -> Any:
-    """JSON has no nan: what is undefined becomes null."""
-    if isinstance(value, dict):
-        return {key: _known(each) for key, each in value.items()}
-    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 if __name__ == "__main__":

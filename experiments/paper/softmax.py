@@ -3,7 +3,7 @@
 python -m experiments.paper.softmax --model net.safetensors --data cifar10.npz --run runs/a
 
 writes ``softmax.npz`` into the run's folder: ``indices`` (int64, the inputs' indices in the dataset, ascending) and
-``probabilities`` (float32, one row an input, one column a class; each row sums to one).
+``probabilities`` (float32, to seven decimals; one row an input, one column a class; each row sums to one).
 """
 
 import argparse
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 NAME = "softmax.npz"
-_BATCH = 250
+_BATCH = 50
+_DECIMALS = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +43,24 @@ class PlainSoftmax:
 
     def of(self, indices: Sequence[int], classes: Sequence[int]) -> NDArray[np.float64]:
         """The probability of one class at each of some inputs."""
+        return np.asarray(self.probabilities[self._rows(indices), list(classes)], dtype=np.float64)
+
+    def preferred(self, indices: Sequence[int]) -> list[int]:
+        """The class with the largest probability at each of some inputs."""
+        return [int(best) for best in self.probabilities[self._rows(indices)].argmax(axis=1)]
+
+    def _rows(self, indices: Sequence[int]) -> list[int]:
         row = {index: k for k, index in enumerate(self.indices.tolist())}
         missing = [index for index in indices if index not in row]
         if missing:
             raise hf.InvalidInput(
                 f"softmax.npz lacks {len(missing)} of the run's inputs, such as {missing[0]}; write it again"
             )
-        chosen = self.probabilities[[row[index] for index in indices], list(classes)]
-        return np.asarray(chosen, dtype=np.float64)
+        return [row[index] for index in indices]
 
     def write(self, path: Path) -> Path:
-        """As a compressed archive."""
-        np.savez_compressed(path, indices=self.indices, probabilities=self.probabilities)
+        """As a compressed archive; digits that float32 has no room for next to one are cut, and a thousand classes are small."""
+        np.savez_compressed(path, indices=self.indices, probabilities=self.probabilities.round(_DECIMALS))
         return path
 
     @classmethod
@@ -61,6 +68,16 @@ class PlainSoftmax:
         """The inverse of :meth:`write`."""
         with np.load(path, allow_pickle=False) as arrays:
             return cls(arrays["indices"].astype(np.int64), arrays["probabilities"].astype(np.float32))
+
+    @classmethod
+    def beside(cls, run: Path) -> "PlainSoftmax":
+        """What is stored in a run's folder; refused with the command that writes it if nothing is."""
+        if not (run / NAME).is_file():
+            raise hf.RunError(
+                f"{run} has no {NAME}, the network's own confidence without noise; write it with: "
+                f"python -m experiments.paper.softmax --model MODEL --data DATA --run {run}"
+            )
+        return cls.read(run / NAME)
 
 
 def plain_softmax(net: "nn.Module", images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -78,14 +95,14 @@ def plain_softmax(net: "nn.Module", images: NDArray[np.float32]) -> NDArray[np.f
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
+    from holdfast.cli.models import open_model
     from holdfast.models.fingerprint import fingerprint
     from holdfast.report.thumbnails import check_same_inputs
     from holdfast.runs.certified import CertifiedRun
-    from holdfast.zoo.checkpoint import load_checkpoint
     from holdfast.zoo.datasets.open import open_dataset
 
     parser = argparse.ArgumentParser(description="Write the plain network's softmax at a run's inputs.")
-    parser.add_argument("--model", type=Path, required=True, help="the checkpoint that was certified")
+    parser.add_argument("--model", required=True, help="the network that was certified: a name or a checkpoint")
     parser.add_argument("--data", required=True, help="the dataset that was certified")
     parser.add_argument("--run", type=Path, required=True, help="the run's folder")
     asked = parser.parse_args(arguments)
@@ -93,11 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = hf.Run.open(asked.run)
         if not isinstance(run, CertifiedRun):
             raise hf.RunError(f"{asked.run} is an imported log; expected a run of 'holdfast certify'")
-        indices = np.array([entry.index for entry in run], dtype=np.int64)
-        data = open_dataset(asked.data, split="test")
-        check_same_inputs(run, data)
-        images = data.batch(np.searchsorted(data.indices, indices))
-        net = load_checkpoint(asked.model).net
+        indices, labels = run.answers.index, run.answers.label
+        data = open_dataset(asked.data, split=str(run.config.get("split", "test")))
+        images = data.batch(check_same_inputs(run, data))
+        net = open_model(asked.model, data).net
         if run.fingerprint is not None and fingerprint(net) != run.fingerprint:
             raise hf.RunError(
                 f"{asked.model} is not the network that {asked.run} was made with; give that one as --model"
@@ -107,7 +123,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except hf.HoldfastError as error:
         print(f"softmax: {error}", file=sys.stderr)
         return error.exit_code
-    labels = np.array([entry.label for entry in run])
     print(
         f"{target}: {len(indices)} inputs, {float((probabilities.argmax(axis=1) == labels).mean()):.3f} right without noise"
     )

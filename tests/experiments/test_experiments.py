@@ -18,8 +18,10 @@ from evidence import evidence_of
 from experiments.paper import figures, human, reproduce, softmax
 from experiments.paper.agreement import agreement, spearman
 from experiments.paper.baseline import best_possible, limit
+from experiments.paper.confidence import SCORE as SCORE_AT_INPUT
+from experiments.paper.confidence import SOFTMAX, Confidence, answered, confidences, rank_correlations
 from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
-from experiments.paper.pictures import choose
+from experiments.paper.pictures import CutOffs, choose
 from experiments.paper.published import LABEL, SCORE
 from experiments.paper.softmax import PlainSoftmax, plain_softmax
 from experiments.paper.worst_case import STEPS, WorstCase, naive_of
@@ -68,6 +70,8 @@ def made_up_run(path: Path, sigma: float) -> Path:
         "provenance": provenance.to_dict(),
     }
     write_part(RunFolder.create(path, config), 0, entries)
+    rows = rng.dirichlet(np.full(10, 0.2), INPUTS).astype(np.float32)
+    PlainSoftmax(20 * np.arange(INPUTS), rows).write(path / "softmax.npz")
     return path
 
 
@@ -98,7 +102,13 @@ def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
         *("pictures_sigma0.25.png", "pictures_sigma0.50.png"),
     }
     numbers = {
-        *("certified_accuracy.csv", "score_against_radius.csv", "worst_case.json", "tables.md"),
+        *(
+            "certified_accuracy.csv",
+            "score_against_radius.csv",
+            "score_against_radius.json",
+            "worst_case.json",
+            "tables.md",
+        ),
         *("pictures_sigma0.25.json", "pictures_sigma0.50.json"),
     }
     assert {path.name for path in drawn.iterdir()} == pictures | numbers
@@ -253,17 +263,68 @@ def test_published_numbers_are_those_of_the_logs(published: Path, tmp_path: Path
         assert LABEL[sigma] == tuple(label.certified_accuracy("label", radii=RADII)[0].tolist())
 
 
+def confidence(index: int, radius: float, softmax: float, score: float = 0.0) -> Confidence:
+    return Confidence(Answer(index, 0, 0, radius, score), softmax, preferred=0, largest=softmax)
+
+
 def test_pictures_follow_the_papers_cut_offs_where_enough_inputs_meet_them() -> None:
-    plain = [Answer(k, 0, 0, 0.01 * k, 0.008 * k) for k in range(100)]
-    odd = [Answer(100 + k, 0, 0, 0.1, 0.9) for k in range(6)]
-    confident, doubtful = choose([*plain, *odd])
-    assert {answer.index for answer in confident.answers} == set(range(100, 106))
-    assert confident.meeting == 6
+    plain = [confidence(k, 0.01 * k, 0.008 * k) for k in range(100)]
+    odd = [confidence(100 + k, 0.1, 0.9) for k in range(6)]
+    # What the smoothed classifier's average score is plays no part: the paper's cut-offs are on the network's softmax.
+    lured = [confidence(106 + k, 0.1, 0.5, score=0.99) for k in range(6)]
+    confident, doubtful = choose([*plain, *odd, *lured])
+    assert {each.answer.index for each in confident.shown} == set(range(100, 106))
+    assert confident.shown == confident.meeting
     assert "ranks" not in confident.rule
-    assert doubtful.meeting == 0
+    assert doubtful.meeting == ()
     assert "ranks differ most" in doubtful.rule
-    assert len(doubtful.answers) == 8
-    assert all(answer.index < 100 for answer in doubtful.answers)
+    assert len(doubtful.shown) == 8
+    assert all(each.answer.index < 100 for each in doubtful.shown)
+
+
+def test_cut_offs_are_strict_and_only_their_radii_scale() -> None:
+    cut_offs = CutOffs(small=0.4, confident=0.6, large=0.9, doubtful=0.1).scaled(0.5)
+    assert cut_offs == CutOffs(small=0.2, confident=0.6, large=0.45, doubtful=0.1)
+    assert cut_offs.left(confidence(0, 0.19, 0.61))
+    assert not any(cut_offs.left(confidence(0, *each)) for each in ((0.2, 0.61), (0.19, 0.6)))
+    assert cut_offs.right(confidence(0, 0.46, 0.09))
+    assert not any(cut_offs.right(confidence(0, *each)) for each in ((0.45, 0.09), (0.46, 0.1)))
+
+
+def test_the_networks_confidence_is_for_the_class_that_the_smoothed_classifier_predicts(runs: list[Path]) -> None:
+    opened = Evaluation.open(runs[0])
+    stored = PlainSoftmax.beside(runs[0])
+    found = confidences(opened)
+    assert [each.answer for each in found] == list(opened.answers)
+    for k, each in enumerate(found):
+        assert each.softmax == pytest.approx(stored.probabilities[k, each.answer.predicted])
+        assert each.largest == stored.probabilities[k].max() == stored.probabilities[k, each.preferred]
+    assert {each.preferred == each.answer.predicted for each in found} == {True, False}
+
+
+def test_figure_3_tells_a_network_that_ignores_the_radius_from_a_score_that_follows_it() -> None:
+    rng = np.random.default_rng(6)
+    radius, alone = rng.uniform(0.01, 1, (2, 300))
+    points = [
+        confidence(k, r, softmax, score=0.5 + r / 2) for k, (r, softmax) in enumerate(zip(radius, alone, strict=True))
+    ]
+    points += [confidence(300, 0.0, 0.9, score=0.9), confidence(301, 0.9, 0.9, score=0.5)]
+    assert [each.answer.index for each in answered(points)] == list(range(300))
+    found = rank_correlations(answered(points))
+    assert found.rho[SCORE_AT_INPUT].estimate == pytest.approx(1.0)
+    assert abs(found.rho[SOFTMAX].estimate) < 0.2
+    assert not found.rho[SOFTMAX].excludes_zero
+    assert found.less_reference[SOFTMAX].high < 0
+
+
+def test_figures_without_the_networks_softmax_name_the_command_that_writes_it(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = made_up_run(tmp_path / "run", 0.25)
+    (bare / "softmax.npz").unlink()
+    assert figures.main(["--runs", str(bare), "--out", str(tmp_path / "out")]) == hf.RunError.exit_code
+    assert "experiments.paper.softmax" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def correlated(rng: np.random.Generator, count: int, rho: float) -> tuple[Floats, Floats]:
@@ -303,8 +364,10 @@ def test_a_closer_quantity_is_found_closer_and_an_equal_one_is_not() -> None:
     assert found == again
 
 
-def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: Path) -> None:
-    opened = Evaluation.open(runs[0])
+def test_the_human_study_says_what_its_numbers_say(tmp_path: Path) -> None:
+    made = made_up_run(tmp_path / "run", 0.25)
+    (made / "softmax.npz").unlink()
+    opened = Evaluation.open(made)
     score = np.array([answer.score for answer in opened.answers])
     shares = np.full((20 * INPUTS, 10), 0.0)
     for answer, value in zip(opened.answers, score, strict=True):
@@ -319,8 +382,8 @@ def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: P
     assert "was not stored" in " ".join(human.in_words(alone, human.ANSWER))
 
     rows = np.full((INPUTS, 10), 0.1, dtype=np.float32)
-    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(runs[0] / "softmax.npz")
-    flat = human.study(Evaluation.open(runs[0]), human_shares, resamples=100)
+    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(made / "softmax.npz")
+    flat = human.study(Evaluation.open(made), human_shares, resamples=100)
     written = human.write_study([flat], tmp_path / "out")
     assert {path.name for path in written} == {"human.png", "human.md", "human.json"}
     numbers = json.loads((tmp_path / "out" / "human.json").read_text())
@@ -332,12 +395,11 @@ def test_the_human_study_says_what_its_numbers_say(runs: list[Path], tmp_path: P
         rows[k] = score.mean() if k % 2 else 1 - score[k]
         rows[k] = (1 - rows[k, 0]) / 9
         rows[k, answer.predicted] = 1 - 9 * rows[k, (answer.predicted + 1) % 10]
-    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(runs[0] / "softmax.npz")
-    better = human.study(Evaluation.open(runs[0]), human_shares, resamples=100)
+    PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(made / "softmax.npz")
+    better = human.study(Evaluation.open(made), human_shares, resamples=100)
     said = " ".join(human.in_words(better, human.ANSWER))
     assert "Highest rank correlation: certified score at the input, +1.00" in said
     assert "above zero for all" in said
-    (runs[0] / "softmax.npz").unlink()
 
 
 def test_human_shares_that_are_not_shares_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -402,7 +464,7 @@ def test_the_softmax_of_another_network_is_refused(
     with torch.no_grad():
         next(other.net.parameters()).mul_(1.01)
     for found, code in ((other, hf.RunError.exit_code), (own, 0)):
-        monkeypatch.setattr("holdfast.zoo.checkpoint.load_checkpoint", lambda *_, found=found: found)
+        monkeypatch.setattr("holdfast.cli.models.open_model", lambda *_, found=found: found)
         assert softmax.main(arguments) == code
         assert (tmp_path / "run" / "softmax.npz").exists() == (code == 0)
     assert "is not the network that" in capsys.readouterr().err
