@@ -1,13 +1,17 @@
 """Training with noise: images move by whole pixels, and a seed repeats itself."""
 
+import copy
 import math
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument
 from holdfast.train.augmentation import mirrored, shifted
+from holdfast.train.capture import compile_blocks
 from holdfast.train.loop import train
 from holdfast.train.objectives import Consistency
 from holdfast.train.recipe import Epoch, Recipe
@@ -89,3 +93,29 @@ def test_recipes_that_mean_nothing_are_refused() -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             Recipe(0.25, **wrong)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for a CPU needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
+def test_compiled_blocks_give_the_same_answers_and_gradients() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = nn.Sequential(nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x + self.inside(x))
+
+    torch.manual_seed(0)
+    net, images = nn.Sequential(Block(), Block(), nn.Flatten()), torch.rand(4, 2, 3, 3)
+    compiled = copy.deepcopy(net)
+    compile_blocks(compiled)
+    for train_mode in (True, False):
+        answers = [each.train(train_mode)(images) for each in (net, compiled)]
+        assert torch.allclose(answers[0], answers[1], atol=1e-6)
+    for each in (net, compiled):
+        each(images).square().sum().backward()
+    for one, other in zip(net.parameters(), compiled.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert torch.allclose(one.grad, other.grad, rtol=1e-4, atol=1e-5)

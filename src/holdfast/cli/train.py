@@ -59,7 +59,7 @@ def train(
     ),
     precision: str = typer.Option("float32", help="Of convolutions and matrix products: float32 or bfloat16."),
     compiled: bool = typer.Option(
-        False, "--compile/--no-compile", help="Compile the network first: a minute that pays off on a GPU."
+        False, "--compile/--no-compile", help="Compile the network's blocks first: some seconds that pay off on a GPU."
     ),
     seed: int = typer.Option(0, help="Of the initial weights, the order and the noise."),
     device: str = options.DEVICE,

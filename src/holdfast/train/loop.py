@@ -5,14 +5,17 @@ Noise is added to pixels in [0, 1], before the network's own normalisation layer
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import DatasetError, InvalidArgument
+from holdfast.models.fast.compile import quiet_compiler
 from holdfast.progress import OnDone, ignore
 from holdfast.train.augmentation import mirrored, shifted
+from holdfast.train.capture import Captured, compile_blocks, training_stream
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
@@ -40,7 +43,8 @@ def train(
 ) -> nn.Module:
     """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.
 
-    Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch.
+    Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch. On a GPU each
+    step's passes are one CUDA graph; ``compiled`` compiles the blocks that a network repeats.
     """
     _check_data(data)
     if recipe.shift >= architecture.size:
@@ -49,54 +53,75 @@ def train(
         )
     torch.manual_seed(recipe.seed)
     order = np.random.default_rng(recipe.seed)
-    net = architecture.build().to(device)
-    forward: Callable[[Tensor], Tensor] = net
-    if compiled:
+    net = architecture.build().to(device).train()
+    on_gpu = device.type == "cuda"
+    if on_gpu:
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        forward = torch.compile(net, mode="reduce-overhead" if device.type == "cuda" else None)
-    per_epoch = len(data) // recipe.batch if compiled else math.ceil(len(data) / recipe.batch)
+    if compiled:
+        compile_blocks(net)
+    passes = _Passes(net, recipe, device)
+    backward = Captured(passes.backward) if on_gpu else passes.backward
+    full = on_gpu or compiled
+    per_epoch = max(1, len(data) // recipe.batch) if full else math.ceil(len(data) / recipe.batch)
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
     read, answers = _reader(data, device), torch.from_numpy(data.labels).to(device)
-    low_precision = TRAINING_PRECISIONS[recipe.precision]
-    objective = recipe.objective
-
-    def predict(noisy: Tensor) -> Tensor:
-        with torch.autocast(device.type, low_precision, enabled=low_precision is not None):
-            logits = forward(noisy)
-        return logits.float().reshape(objective.copies, -1, architecture.classes)
-
-    def predict_attacked(noisy: Tensor) -> Tensor:
-        net.eval()  # an attack leaves the averages of batch normalisation as they are
-        logits = predict(noisy)
-        net.train()
-        return logits
-
-    net.train()
-    for number in range(1, recipe.epochs + 1):
-        loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-        correct = torch.zeros((), dtype=torch.int64, device=device)
-        seen = 0
-        # A compiled network gets full batches, and what is left over is left out; others get parts of nearly one size.
-        shuffled = order.permutation(len(data))[: per_epoch * recipe.batch]
-        for positions in np.array_split(shuffled, per_epoch):
-            chosen = torch.from_numpy(positions).to(device)
-            labels = answers[chosen]
-            images = shifted(mirrored(read(chosen)), recipe.shift)
-            standard = torch.randn_like(images.repeat(objective.copies, 1, 1, 1))
-            noise = recipe.sigma * standard.reshape(objective.copies, *images.shape)
-            images = objective.perturbed(predict_attacked, images, noise, labels)
-            logits = predict((images + noise).flatten(0, 1))
-            loss = objective.loss(logits, labels, recipe.sigma)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
-            seen += len(labels)
-            loss_sum += loss.detach().double() * len(labels)
-            correct += (logits.detach()[0].argmax(1) == labels).sum()
-            on_step(len(labels))
-        on_epoch(Epoch(number, float(loss_sum) / seen, int(correct) / seen))
+    with training_stream(device), quiet_compiler() if compiled else nullcontext():
+        for number in range(1, recipe.epochs + 1):
+            # Recorded or compiled steps have full batches, and what is left over is left out; others nearly one size.
+            shuffled = order.permutation(len(data))[: per_epoch * recipe.batch]
+            for positions in np.array_split(shuffled, per_epoch):
+                chosen = torch.from_numpy(positions).to(device)
+                backward(read(chosen), answers[chosen])
+                optimizer.step()
+                schedule.step()
+                on_step(len(positions))
+            on_epoch(passes.epoch(number, seen=len(shuffled)))
     return net.eval()
+
+
+class _Passes:
+    """The forward and backward pass of a step, and what an epoch's passes come to."""
+
+    def __init__(self, net: nn.Module, recipe: Recipe, device: torch.device) -> None:
+        self._net, self._recipe, self._device = net, recipe, device
+        self._loss = torch.zeros((), dtype=torch.float64, device=device)
+        self._correct = torch.zeros((), dtype=torch.int64, device=device)
+
+    def backward(self, images: Tensor, labels: Tensor) -> None:
+        """Leave the loss's gradients at the parameters; read nothing back from the device."""
+        recipe, objective = self._recipe, self._recipe.objective
+        images = shifted(mirrored(images), recipe.shift)
+        standard = torch.randn_like(images.repeat(objective.copies, 1, 1, 1))
+        noise = recipe.sigma * standard.reshape(objective.copies, *images.shape)
+        images = objective.perturbed(self._predict_frozen, images, noise, labels)
+        logits = self._predict((images + noise).flatten(0, 1))
+        loss = objective.loss(logits, labels, recipe.sigma)
+        self._net.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._loss += loss.detach().double() * len(labels)
+        self._correct += (logits.detach()[0].argmax(1) == labels).sum()
+
+    def epoch(self, number: int, *, seen: int) -> Epoch:
+        """Averages since the last one."""
+        found = Epoch(number, float(self._loss) / seen, int(self._correct) / seen)
+        self._loss.zero_()
+        self._correct.zero_()
+        return found
+
+    def _predict(self, noisy: Tensor) -> Tensor:
+        if self._device.type == "cuda":
+            noisy = noisy.contiguous(memory_format=torch.channels_last)
+        low = TRAINING_PRECISIONS[self._recipe.precision]
+        with torch.autocast(self._device.type, low, enabled=low is not None, cache_enabled=False):
+            logits: Tensor = self._net(noisy)
+        return logits.float().reshape(self._recipe.objective.copies, -1, logits.shape[-1])
+
+    def _predict_frozen(self, noisy: Tensor) -> Tensor:
+        """For attacks: these leave weights and the averages of batch normalisation as they are."""
+        self._net.eval().requires_grad_(False)
+        logits = self._predict(noisy)
+        self._net.train().requires_grad_(True)
+        return logits
 
 
 def _optimizer(

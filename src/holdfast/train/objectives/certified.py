@@ -1,6 +1,7 @@
 """A proper score of the confidence that would be certified at a radius."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -50,7 +51,7 @@ class Certified(Objective):
 
     def loss(self, logits: Tensor, labels: Tensor, sigma: float) -> Tensor:
         """The proper score of the bounds."""
-        weights = torch.from_numpy(bound_weights(self.copies, self.radius / sigma)).to(logits)
+        weights = _weights_on(logits.device, logits.dtype, self.copies, self.radius / sigma)
         if self.score == "log":
             own = logits.log_softmax(2).gather(2, labels.expand(self.copies, -1)[..., None])[..., 0]
             return -(own.sort(0, descending=True).values + weights.log()[:, None]).logsumexp(0).mean()
@@ -59,6 +60,12 @@ class Certified(Objective):
         upper = torch.einsum("c,cik->ik", weights.flip(0), ordered)
         true = torch.zeros_like(upper).scatter_(1, labels[:, None], 1.0)
         return torch.where(true > 0, 1 - lower, upper).square().sum(1).mean()
+
+
+@cache
+def _weights_on(device: torch.device, dtype: torch.dtype, copies: int, ratio: float) -> Tensor:
+    """Sent to the device once: a recorded step cannot send them."""
+    return torch.from_numpy(bound_weights(copies, ratio)).to(device, dtype)
 
 
 def bound_weights(copies: int, ratio: float) -> NDArray[np.float64]:
