@@ -16,6 +16,7 @@ from scipy.stats import norm, spearmanr
 
 import holdfast as hf
 from evidence import evidence_of
+from experiments.imagenet import figures as imagenet
 from experiments.paper import figures, human, reproduce, softmax
 from experiments.paper.accuracy import Counts, accuracy_figure
 from experiments.paper.agreement import agreement, spearman
@@ -30,6 +31,8 @@ from experiments.paper.tables import write_tables
 from experiments.paper.worst_case import STEPS, WorstCase, naive_of
 from holdfast.cli.app import app
 from holdfast.cli.app import run as holdfast
+from holdfast.report.accuracy import Question
+from holdfast.report.figures import accuracy_figure as report_accuracy
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
@@ -230,6 +233,45 @@ def test_every_figure_is_drawn_with_two_networks_of_one_sigma(tmp_path: Path) ->
     assert list(dict.fromkeys(names)) == ["cifar10-plain-sigma0.25", "cifar10-sigma0.25"]
     numbers = json.loads((tmp_path / "out" / "score_against_radius.json").read_text())
     assert [run["network"] for run in numbers["runs"]] == ["plain training", "training with sharpness 0.5"]
+
+
+def test_published_points_are_drawn_where_the_sigma_is_the_logs(runs: list[Path]) -> None:
+    small = made_up_run(runs[0].parent / "sigma0.12", 0.12)
+    opened = [hf.Run.open(small), hf.Run.open(runs[0])]
+    question = Question((0.0, 0.25, 0.5), (0.0, 0.3))
+    figure = report_accuracy(opened, "margin", question)
+    imagenet.add_published(figure, opened, question)
+    points = [
+        [
+            point
+            for line in axes.lines
+            if line.get_linestyle() == "None"
+            for point in np.column_stack(line.get_data()).tolist()
+        ]
+        for axes in figure.axes
+    ]
+    reach = figure.axes[1].get_xlim()[1]
+    logged = {key: dict(zip(RADII, values, strict=True)) for key, values in IMAGENET_MARGIN.items()}
+    assert points[0] == []
+    assert sorted(points[1]) == sorted(
+        [radius, value]
+        for (_, _, threshold), values in logged.items()
+        for radius, value in values.items()
+        if threshold in (0.0, 0.3) and value > 0 and radius <= reach
+    )
+    assert sum("another network" in text.get_text() for text in figure.legends[0].get_texts()) == 2
+
+
+def test_imagenets_figures_3_and_4_are_drawn_from_its_images(tmp_path: Path) -> None:
+    made = made_up_run(tmp_path / "sigma0.25", 0.25)
+    pictures = np.random.default_rng(0).integers(0, 256, (20 * INPUTS, 3, 32, 32), dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", val_images=pictures, val_labels=LABELS)
+    assert imagenet.main([str(made), "--data", str(tmp_path / "images.npz"), "--out", str(tmp_path / "out")]) == 0
+    assert {"pictures_sigma0.25.png", "score_against_radius.png"} <= {
+        each.name for each in (tmp_path / "out").iterdir()
+    }
+    rules = [each["rule"] for each in json.loads((tmp_path / "out" / "pictures_sigma0.25.json").read_text())]
+    assert "radius < 0.23" in rules[0]
 
 
 def test_without_images_the_picture_grids_are_skipped_with_a_note(
