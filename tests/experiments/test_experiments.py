@@ -375,6 +375,26 @@ def test_published_margins_on_imagenet_are_those_of_the_log(published: Path, tmp
         assert values == tuple(found[0].tolist())
 
 
+@pytest.mark.parametrize(("sigma", "said", "inputs"), [("0.25", ".966", 406), ("0.50", ".931", 309)])
+def test_the_published_average_scores_rank_inputs_as_the_published_radii_do(
+    published: Path, sigma: str, said: str, inputs: int
+) -> None:
+    scores, radii = (
+        {row["idx"]: row for row in csv.DictReader((published / log).read_text().splitlines(), delimiter="\t")}
+        for log in (f"cdf-smoothing/cifar10_pred_score_sigma{sigma}.tsv", f"cohen/cifar10_sigma{sigma}.tsv")
+    )
+    answered_by_both = [key for key in scores if "-1" not in (scores[key]["predict"], radii[key]["predict"])]
+    assert len(answered_by_both) == inputs
+    score = np.array([float(scores[key]["exp_cdf_00"]) for key in answered_by_both])
+    radius = np.array([float(radii[key]["radius"]) for key in answered_by_both])
+    assert f"{float(spearman(score, radius)):.3f}" == f"0{said}"
+    assert not ((radius < 0.2) & (score > 0.7)).any()
+    assert not ((radius > 0.5) & (score < 0.4)).any()
+    readme = (Path(figures.__file__).parent / "README.md").read_text()
+    assert said in readme
+    assert f"{inputs}" in readme
+
+
 def confidence(index: int, radius: float, softmax: float, score: float = 0.0) -> Confidence:
     return Confidence(Answer(index, 0, 0, radius, score), softmax, preferred=0, largest=softmax)
 
