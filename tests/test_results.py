@@ -15,9 +15,9 @@ PAPER = EXPERIMENTS / "paper"
 RUNS = sorted((PAPER / "runs").iterdir())
 
 
-def shares(section: str, claim: str, by: str) -> list[float]:
-    row = re.search(rf"^\| {re.escape(claim)} \| {re.escape(by)} \| (.*) \|$", section, re.MULTILINE)
-    assert row, (claim, by)
+def shares(section: str, *words: str) -> list[float]:
+    row = re.search(rf"^\| {re.escape(' | '.join(words))} \| (.*) \|$", section, re.MULTILINE)
+    assert row, words
     return [float(cell) for cell in row[1].split(" | ")]
 
 
@@ -31,11 +31,13 @@ def test_the_papers_table_follows_from_the_stored_runs(tmp_path: Path) -> None:
     ("sigma", "least"), [("0.25", (0.70, 0.53, 0.33)), ("0.5", (0.53, 0.42, 0.33, 0.23))], ids=["0.25", "0.50"]
 )
 def test_the_networks_reach_what_was_published_with_the_papers_own_bound(sigma: str, least: tuple[float, ...]) -> None:
-    sections = re.split(r"^## sigma = ", (PAPER / "results" / "tables.md").read_text(), flags=re.MULTILINE)
-    section = next(each for each in sections if each.startswith(f"{sigma}\n"))
-    paper = shares(section, "score > 0.5", "the paper's CDF bound (DKW)")
-    published = shares(section, "score > 0.5", "the paper's CDF bound (DKW), published")
-    default = shares(section, "score > 0.5", "Holdfast's default (CDF, Berk-Jones)")
+    # Sections of networks that were trained as the paper's come first; ours is the last of a sigma.
+    sections = (PAPER / "results" / "tables.md").read_text().split("\n## sigma = ")
+    section = next(each for each in reversed(sections) if each.startswith(f"{sigma}, "))
+    network = section.splitlines()[0].removeprefix(f"{sigma}, ")
+    paper = shares(section, "score > 0.5", network, "the paper's CDF bound (DKW)")
+    published = shares(section, "score > 0.5", "published", "the paper's CDF bound (DKW)")
+    default = shares(section, "score > 0.5", network, "Holdfast's default (CDF, Berk-Jones)")
     for k, bar in enumerate(least):
         assert paper[k] >= bar
         assert paper[k] >= published[k]

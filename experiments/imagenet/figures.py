@@ -1,8 +1,9 @@
-"""Figures and tables of stored runs: certified accuracy by radius for scores, margins and labels. Needs no GPU.
+"""Figures and tables of stored runs on ImageNet: certified accuracy by radius for scores, margins and labels. Needs no GPU.
 
     python -m experiments.imagenet.figures runs/imagenet/sigma0.12 runs/imagenet/sigma0.25 --out results
 
-Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table.json`` for any runs, whatever their data.
+Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table.json``. With ``--data``, also the paper's figure
+3 and the row of its figure 4 that are about ImageNet: they need the images, and ``softmax.npz`` in the runs' folders.
 """
 
 import argparse
@@ -11,15 +12,28 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from experiments.paper.accuracy import draw_published, published_handles
+from experiments.paper.evaluation import Evaluation, in_order
+from experiments.paper.pictures import IMAGENET, write_pictures
+from experiments.paper.published import IMAGENET_MARGIN
+from experiments.paper.scatter import write_scatter
+from experiments.paper.softmax import PlainSoftmax
 from holdfast.cli.options import numbers
 from holdfast.errors import HoldfastError
+from holdfast.plotting import house_style
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure
 from holdfast.report.text import claim_title, headline, percent
+from holdfast.report.thumbnails import check_same_inputs
 from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
+from holdfast.zoo.datasets.open import open_dataset
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _RADII = "0,0.05,0.1,0.15,0.2,0.25,0.375,0.5"
 _SCORES = "0.1,0.3,0.5"
@@ -40,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _draw(asked: argparse.Namespace) -> None:
     runs = [Run.open(path) for path in asked.runs]
     check_runs(runs)
+    evaluations = in_order(Evaluation.open(path) for path in asked.runs) if asked.data is not None else []
+    for each in evaluations:
+        images = open_dataset(asked.data, split="val")
+        check_same_inputs(each.run, images)
+        PlainSoftmax.beside(each.run.path)
     radii = numbers(asked.radii, "--radii")
     questions = {
         "score": Question(radii, numbers(asked.score, "--score")),
@@ -50,13 +69,33 @@ def _draw(asked: argparse.Namespace) -> None:
     for measure, question in questions.items():
         having = [run for run in runs if measure in run.measures]
         if having:
-            picture = asked.out / f"certified_accuracy_{measure}.png"
-            print(save_figure(accuracy_figure(having, measure, question), picture))
+            figure = accuracy_figure(having, measure, question)
+            if measure == "margin":
+                add_published(figure, having, question)
+            print(save_figure(figure, asked.out / f"certified_accuracy_{measure}.png"))
     tables = {run: list(rows(run, questions)) for run in runs}
     document = [{"run": headline(run), "rows": [asdict(row) for row in table]} for run, table in tables.items()]
     for name, text in {"table.md": "\n".join(markdown(tables)), "table.json": json.dumps(document, indent=1)}.items():
         (asked.out / name).write_text(text + "\n", encoding="utf-8")
         print(asked.out / name)
+    if evaluations:
+        print(*write_scatter(evaluations, asked.out), sep="\n")
+    for each in evaluations:
+        print(*write_pictures(each, asked.out, images, IMAGENET.within_reach(each)), sep="\n")
+
+
+def add_published(figure: "Figure", runs: Sequence[Run], question: Question) -> None:
+    """Points of the paper's log of margins in the panels of its sigma."""
+    logged = {sigma for sigma, _, _ in IMAGENET_MARGIN}
+    panels = [(axes, run) for axes, run in zip(figure.axes, runs, strict=True) if run.sigma in logged]
+    for axes, run in panels:
+        draw_published(axes, IMAGENET_MARGIN, run.sigma or 0.0, question.thresholds_for(run, "margin"))
+    if panels:
+        lines = figure.legends[0]
+        handles = [*lines.legend_handles, *published_handles("another network and other images")]
+        lines.remove()
+        with house_style():
+            figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
 
 
 def rows(run: Run, questions: Mapping[str, Question]) -> Iterator[AccuracyRow]:
@@ -86,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of stored runs")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures and tables")
+    parser.add_argument(
+        "--data", help="the images that were certified, for figures 3 and 4; left out, they are skipped"
+    )
     parser.add_argument("--radii", default=_RADII, help=f"default: {_RADII}")
     parser.add_argument("--score", default=_SCORES, help=f"thresholds for scores; default: {_SCORES}")
     parser.add_argument("--margin", default=_MARGINS, help=f"thresholds for margins; default: {_MARGINS}")

@@ -1,7 +1,7 @@
 """A stored run in the paper's setting: each claim alone at alpha = 0.001, and how many inputs each bound certifies."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,6 +14,7 @@ import holdfast as hf
 from experiments.paper.baseline import best_possible, limit
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.store import Entry
+from holdfast.scores.rounding import format_number
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +23,11 @@ RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 THRESHOLDS = {"score": (0.5, 0.7, 0.9), "margin": (0.0, 0.3, 0.6)}
 """From one half (or zero) upwards, a certified score (or margin) also says that the class is the prediction."""
 
-TERMS = ("--objective", "--copies", "--consistency", "--sharpness")
-"""Options of ``holdfast train`` that go beyond noise: Cohen et al. and Kumar et al. used none of them."""
+TERMS = ("--objective", "--copies", "--consistency", "--sharpness", "--radius", "--steps", "--score", "--temperature")
+"""Options of ``holdfast train`` that go beyond noise: Cohen et al. and Kumar et al. trained without such terms."""
+
+PLAIN = "plain training"
+"""How the paper's networks were trained: noise on the images, and nothing else."""
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -109,15 +113,40 @@ class Evaluation:
         return self.entries[0].certificate.provenance.precision
 
     @property
+    def name(self) -> str:
+        """Of the run's folder; a network and a sigma each."""
+        return self.run.path.name
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether the network was trained as the paper's were: noise on the images, and no further term."""
+        return self.training == PLAIN
+
+    @cached_property
+    def training(self) -> str | None:
+        """What the network was trained with, by the notes of its weights; None if they do not say."""
+        notes: Mapping[str, str] = self.run.config.get("weights") or {}
+        if "command" not in notes and "objective" not in notes:
+            return None
+        terms = [
+            value if option == "--objective" else f"{option[2:]} {value}"
+            for option, value in pairwise(shlex.split(notes.get("command", "")))
+            if option in TERMS and value != "plain"
+        ]
+        objective = notes.get("objective", "Plain()")
+        return ", ".join(terms) or (PLAIN if objective.startswith("Plain(") else objective)
+
+    @property
     def network(self) -> str:
-        """Its name, and what its training had beside noise, where the run records the command that trained it."""
-        config = self.run.config
-        name = str(config.get("model") or self.run.path.name)
-        command = (config.get("weights") or {}).get("command")
-        if command is None:
-            return name
-        terms = [f"{option[2:]} {value}" for option, value in pairwise(shlex.split(command)) if option in TERMS]
-        return f"{name} ({', '.join(terms) or 'noise only'})"
+        """For a reader of figures and tables: how it was trained, or the model's name if that is not known."""
+        if self.training is None:
+            return Path(str(self.run.config.get("model") or self.name)).name.removesuffix(".safetensors")
+        return self.training if self.plain else f"training with {self.training}"
+
+    @property
+    def title(self) -> str:
+        """The network and the noise."""
+        return f"{self.network}, sigma = {format_number(self.sigma)}"
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -163,9 +192,14 @@ class Evaluation:
         return np.asarray(((self.right & certified)[:, None] & reached).sum(axis=0), dtype=np.int64)
 
     def name_of(self, label: int) -> str:
-        """A class's name, or its number if the run has no names."""
+        """A class's name, or "class" and its number if the run has no names."""
         names: Sequence[str] = self.run.config.get("label_names") or ()
-        return names[label] if label < len(names) else str(label)
+        return names[label] if label < len(names) else f"class {label}"
+
+
+def in_order(runs: Iterable[Evaluation]) -> list[Evaluation]:
+    """Like for like first: networks that were trained as the paper's, then others; by sigma within each."""
+    return sorted(runs, key=lambda run: (not run.plain, run.sigma, run.name))
 
 
 def histogram(entry: Entry, measure: str) -> hf.ScoreHistogram:

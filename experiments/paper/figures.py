@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.paper.accuracy import Counts, write_accuracy
-from experiments.paper.evaluation import Evaluation
+from experiments.paper.evaluation import Evaluation, in_order
 from experiments.paper.margin import write_margin
 from experiments.paper.pictures import write_pictures
 from experiments.paper.scatter import write_scatter
@@ -23,9 +23,9 @@ from holdfast.zoo.datasets.open import open_dataset
 
 def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Path]:
     """Write everything into ``out``; the picture grids only if the images are given."""
-    evaluations = sorted((Evaluation.open(path) for path in runs), key=lambda run: run.sigma)
-    if len({run.sigma for run in evaluations}) != len(evaluations):
-        raise HoldfastError("two of the runs have the same sigma; the figures take one run for each")
+    evaluations = in_order(Evaluation.open(path) for path in runs)
+    if len({run.name for run in evaluations}) != len(evaluations):
+        raise HoldfastError("two of the runs have folders of the same name, and their figures would too; rename one")
     if data is not None:
         images = open_dataset(data, split="test")
         for run in evaluations:
@@ -50,7 +50,7 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Draw every figure of the paper for CIFAR-10 from stored runs.")
-    parser.add_argument("--runs", nargs="+", type=Path, required=True, help="run folders, one for each sigma")
+    parser.add_argument("--runs", nargs="+", type=Path, required=True, help="run folders, one for each network")
     parser.add_argument("--data", help="CIFAR-10, for the picture grids; left out, they are skipped")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results"), help="folder for the files")
     asked = parser.parse_args(arguments)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import holdfast as hf
 from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement, without_nan
-from experiments.paper.evaluation import ALPHA, Evaluation, histogram
+from experiments.paper.evaluation import ALPHA, Evaluation, histogram, in_order
 from experiments.paper.png import write_png
 from experiments.paper.softmax import NAME, PlainSoftmax
 from holdfast.plotting import PALETTE, house_style
@@ -66,7 +66,7 @@ READINGS = (RIGHT, ANSWER, LABEL)
 class Study:
     """What came out for one run, by reading."""
 
-    sigma: float
+    title: str
     inputs: int
     right: int
     resamples: int
@@ -118,7 +118,7 @@ def study(run: Evaluation, human: Floats, *, resamples: int = RESAMPLES) -> Stud
         if target.size > 2:
             kept = {name: values[chosen] for name, values in compared.items()}
             found[reading.key] = agreement(target, kept, reference=reference, resamples=resamples)
-    return Study(run.sigma, len(run), int(run.right.sum()), resamples, found)
+    return Study(run.title, len(run), int(run.right.sum()), resamples, found)
 
 
 def read_human(path: Path) -> Floats:
@@ -137,7 +137,7 @@ def read_human(path: Path) -> Floats:
 
 
 def human_figure(studies: Sequence[Study]) -> "Figure":
-    """A panel per reading, a row per quantity, a colour per sigma: rank correlation with its interval."""
+    """A panel per reading, a row per quantity, a colour per run: rank correlation with its interval."""
     from matplotlib.figure import Figure
 
     readings = [reading for reading in READINGS if all(reading.key in each.found for each in studies)]
@@ -160,7 +160,7 @@ def human_figure(studies: Sequence[Study]) -> "Figure":
                     fmt="o",
                     markersize=4.5,
                     color=PALETTE[number],
-                    label=f"sigma = {format_number(each.sigma)}",
+                    label=each.title,
                 )
             axes.axvline(0.0, color="0.4", linewidth=1.0)
             axes.set_title(reading.title, fontsize=10)
@@ -168,7 +168,7 @@ def human_figure(studies: Sequence[Study]) -> "Figure":
         panels[0].invert_yaxis()
         figure.supxlabel("Spearman's rank correlation with people's confidence (95% bootstrap interval)", fontsize=10)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=len(studies), fontsize=9)
+        figure.legend(handles, labels, loc="outside upper right", ncols=min(2, len(studies)), fontsize=9)
         return figure
 
 
@@ -213,7 +213,7 @@ def as_markdown(studies: Sequence[Study]) -> str:
         "each; nothing is corrected for making several.",
     ]
     for each in studies:
-        lines += ["", f"## sigma = {format_number(each.sigma)} ({each.inputs} inputs, {each.right} predicted rightly)"]
+        lines += ["", f"## {each.title} ({each.inputs} inputs, {each.right} predicted rightly)"]
         for reading in READINGS:
             if reading.key not in each.found:
                 continue
@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         human = read_human(asked.human)
-        runs = sorted((Evaluation.open(path) for path in asked.runs), key=lambda run: run.sigma)
+        runs = in_order(Evaluation.open(path) for path in asked.runs)
         written = write_study([study(run, human) for run in runs], asked.out)
     except hf.HoldfastError as error:
         print(f"human: {error}", file=sys.stderr)

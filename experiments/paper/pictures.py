@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import norm
 
-from experiments.paper.confidence import Confidence, column, confidences
-from experiments.paper.evaluation import Evaluation
+from experiments.paper.confidence import Confidence, confidences
+from experiments.paper.evaluation import ALPHA, Evaluation
 from experiments.paper.png import write_png
 from holdfast.plotting import house_style
-from holdfast.scores.rounding import floor_decimals, format_number
+from holdfast.scores.rounding import floor_decimals
 from holdfast.zoo.datasets.labelled import LabelledData
 
 if TYPE_CHECKING:
@@ -32,16 +31,27 @@ class CutOffs:
         confident: and a softmax above it.
         large: the right grid has radii above it,
         doubtful: and a softmax below it.
+        why: what a title says of radii that are not the paper's.
     """
 
     small: float
     confident: float
     large: float
     doubtful: float
+    why: str = ""
 
-    def scaled(self, factor: float) -> "CutOffs":
+    def scaled(self, factor: float, why: str = "") -> "CutOffs":
         """Other radii, to three decimals, and the same softmax."""
-        return CutOffs(round(factor * self.small, 3), self.confident, round(factor * self.large, 3), self.doubtful)
+        small, large = (round(float(factor * radius), 3) for radius in (self.small, self.large))
+        return CutOffs(small, self.confident, large, self.doubtful, why)
+
+    def within_reach(self, run: Evaluation) -> "CutOffs":
+        """Scaled as the largest radius that the run's sigma and n can certify, if the large radius is beyond it."""
+        reach, theirs = largest_radius(run.sigma, run.n), largest_radius(0.25, 100_000)
+        if reach > self.large:
+            return self
+        why = f"cut-offs on the radius scaled by {reach / theirs:.2f}: this run reaches {reach:.2f}, the paper's {theirs:.2f}"
+        return self.scaled(reach / theirs, why)
 
     def left(self, each: Confidence) -> bool:
         """Whether an input has a small radius and a confident network."""
@@ -53,7 +63,13 @@ class CutOffs:
 
 
 CIFAR10 = CutOffs(small=0.2, confident=0.7, large=0.5, doubtful=0.4)
-"""The paper's, in its figure 4."""
+IMAGENET = CutOffs(small=0.4, confident=0.6, large=0.9, doubtful=0.1)
+"""The paper's, in the two rows of its figure 4."""
+
+
+def largest_radius(sigma: float, n: int) -> float:
+    """What Cohen et al.'s certificate comes to if all n copies vote alike, with all of alpha: no label radius is larger."""
+    return sigma * float(norm.ppf(ALPHA ** (1 / n)))
 
 
 @dataclass(frozen=True)
@@ -67,27 +83,26 @@ class Choice:
 
 
 def choose(inputs: Sequence[Confidence], cut_offs: CutOffs = CIFAR10) -> tuple[Choice, Choice]:
-    """Small radius with a confident network, and large radius with a doubtful one, if enough inputs meet the cut-offs.
+    """Small radius with a confident network, and large radius with a doubtful one.
 
-    If they do not, the inputs that radius and softmax order most differently: by rank of one less rank of the other.
+    If fewer than four inputs meet both cut-offs, those that meet the one on the softmax, the least or largest radii first.
     """
-    radius = rankdata(column(inputs, lambda each: each.answer.label_radius))
-    softmax = rankdata(column(inputs, lambda each: each.softmax))
-    order = np.argsort(radius - softmax, kind="stable")
+    confident = [each for each in inputs if each.softmax > cut_offs.confident]
+    doubtful = [each for each in inputs if each.softmax < cut_offs.doubtful]
     return (
         _choice(
-            ("small radius, confident network", "ranked higher by softmax than by radius"),
-            f"radius < {cut_offs.small}, softmax > {cut_offs.confident}",
-            [each for each in inputs if cut_offs.left(each)],
-            inputs,
-            order,
+            "small radius, confident network",
+            (f"radius < {cut_offs.small}", f"softmax > {cut_offs.confident}", "the least radii"),
+            [each for each in confident if cut_offs.left(each)],
+            sorted(confident, key=lambda each: each.answer.label_radius),
+            len(inputs),
         ),
         _choice(
-            ("large radius, doubtful network", "ranked higher by radius than by softmax"),
-            f"radius > {cut_offs.large}, softmax < {cut_offs.doubtful}",
-            [each for each in inputs if cut_offs.right(each)],
-            inputs,
-            order[::-1],
+            "large radius, doubtful network",
+            (f"radius > {cut_offs.large}", f"softmax < {cut_offs.doubtful}", "the largest radii"),
+            [each for each in doubtful if cut_offs.right(each)],
+            sorted(doubtful, key=lambda each: -each.answer.label_radius),
+            len(inputs),
         ),
     )
 
@@ -98,28 +113,28 @@ def picture_figure(run: Evaluation, data: LabelledData, cut_offs: CutOffs = CIFA
 
     where = {index: position for position, index in enumerate(data.indices.tolist())}
     with house_style():
-        figure = Figure(figsize=(12.0, 4.9))
+        figure = Figure(figsize=(12.0, 5.1))
         sides = np.asarray(figure.subfigures(1, 2, wspace=0.04), dtype=object)
         for side, choice in zip(sides, choose(confidences(run), cut_offs), strict=True):
-            side.suptitle(f"{choice.title} (sigma = {format_number(run.sigma)})\n{choice.rule}", fontsize=10.5)
+            side.suptitle(f"{choice.title}\n{run.title}\n{choice.rule}", fontsize=10)
             for axes in side.subplots(ROWS, COLUMNS, squeeze=False).ravel():
                 axes.set_axis_off()
             for axes, each in zip(side.axes, choice.shown, strict=False):
                 image = np.moveaxis(data.image(where[each.answer.index]), 0, -1).squeeze()
                 axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
                 axes.set_title(_caption(run, each), fontsize=8)
+        if cut_offs.why:
+            figure.suptitle(cut_offs.why, fontsize=10)
         return figure
 
 
-def write_pictures(
-    run: Evaluation, folder: Path, data: LabelledData, cut_offs: CutOffs = CIFAR10, *, name: str = "pictures"
-) -> list[Path]:
+def write_pictures(run: Evaluation, folder: Path, data: LabelledData, cut_offs: CutOffs = CIFAR10) -> list[Path]:
     """The grids of one run, and which inputs meet the cut-offs."""
-    numbers = write_choice(run, folder, cut_offs, name=name)
+    numbers = write_choice(run, folder, cut_offs)
     return [write_png(picture_figure(run, data, cut_offs), numbers.with_suffix(".png")), numbers]
 
 
-def write_choice(run: Evaluation, folder: Path, cut_offs: CutOffs = CIFAR10, *, name: str = "pictures") -> Path:
+def write_choice(run: Evaluation, folder: Path, cut_offs: CutOffs = CIFAR10) -> Path:
     """Which inputs meet the cut-offs, and which of them the grids show; softmax and radii cut after four decimals."""
     document = [
         {
@@ -131,7 +146,7 @@ def write_choice(run: Evaluation, folder: Path, cut_offs: CutOffs = CIFAR10, *, 
         }
         for choice in choose(confidences(run), cut_offs)
     ]
-    target = folder / f"{name}_sigma{run.sigma:.2f}.json"
+    target = folder / f"pictures_{run.name}.json"
     target.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return target
 
@@ -159,16 +174,17 @@ def _caption(run: Evaluation, each: Confidence) -> str:
 
 
 def _choice(
-    titles: tuple[str, str],
-    rule: str,
+    title: str,
+    rules: tuple[str, str, str],
     meeting: Sequence[Confidence],
-    inputs: Sequence[Confidence],
-    order: NDArray[np.int64],
+    nearest: Sequence[Confidence],
+    inputs: int,
 ) -> Choice:
     room = ROWS * COLUMNS
+    on_radius, on_softmax, first = rules
     if len(meeting) >= COLUMNS:
         step = max(1, len(meeting) // room)
-        said = f"{rule}: {len(meeting)} of {len(inputs)} inputs"
-        return Choice(titles[0], said, tuple(meeting), tuple(meeting[::step][:room]))
-    said = f"those whose ranks differ most; {rule}: {len(meeting) or 'none'} of {len(inputs)}"
-    return Choice(titles[1], said, tuple(meeting), tuple(inputs[k] for k in order[:room].tolist()))
+        rule = f"{on_radius}, {on_softmax}: {len(meeting)} of {inputs} inputs"
+        return Choice(title, rule, tuple(meeting), tuple(meeting[::step][:room]))
+    rule = f"{on_softmax}, {first}; with {on_radius}: {len(meeting) or 'none'} of {inputs} inputs"
+    return Choice(title, rule, tuple(meeting), tuple(nearest[:room]))

@@ -18,6 +18,6 @@ def write_png(figure: "Figure", path: Path) -> Path:
     figure.savefig(drawn, format="png", dpi=DPI)
     drawn.seek(0)
     with Image.open(drawn) as image:
-        few = image.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        few = image.convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE)
         few.save(path, format="png", optimize=True)
     return path

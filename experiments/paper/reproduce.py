@@ -21,6 +21,13 @@ TRAINING = (
     "--epochs 45 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 --sharpness 0.5 "
     "--precision bfloat16 --compile"
 )
+PLAIN = TRAINING.replace("--sharpness 0.5", "--objective plain")
+"""How the paper's networks were trained, as far as the objective goes: noise on the images, and nothing else."""
+NETWORKS = {
+    f"{kind}sigma{sigma}": (sigma, training)
+    for kind, training in (("plain-", PLAIN), ("", TRAINING))
+    for sigma in SIGMAS
+}
 CERTIFYING = "--skip 20 --n 100000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16"
 
 
@@ -48,15 +55,15 @@ def steps(data: str, work: Path) -> list[Step]:
     """The exact commands; change options here. Paths are relative, so that what is committed names no machine."""
     found: list[Step] = []
     data = shlex.quote(data)
-    for sigma in SIGMAS:
+    for name, (sigma, training) in NETWORKS.items():
         weights, run, kept = (
-            work / f"resnet110-sigma{sigma}.safetensors",
-            work / f"cifar10-sigma{sigma}",
-            work / "compact" / f"cifar10-sigma{sigma}",
+            work / f"resnet110-{name}.safetensors",
+            work / f"cifar10-{name}",
+            work / "compact" / f"cifar10-{name}",
         )
         found += [
             module_step(
-                f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_quoted(weights)} {TRAINING}",
+                f"holdfast train --arch resnet110 --data {data} --sigma {sigma} --out {_quoted(weights)} {training}",
                 weights,
             ),
             module_step(
@@ -69,7 +76,7 @@ def steps(data: str, work: Path) -> list[Step]:
                 kept / "softmax.npz",
             ),
         ]
-    runs = " ".join(_quoted(work / "compact" / f"cifar10-sigma{sigma}") for sigma in SIGMAS)
+    runs = " ".join(_quoted(work / "compact" / f"cifar10-{name}") for name in NETWORKS)
     results = _quoted(work / "results")
     return [
         *found,

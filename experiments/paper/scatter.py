@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = (
-    *("sigma", "index", "label", "predicted", "label_radius", "score_at_input"),
+    *("run", "sigma", "index", "label", "predicted", "label_radius", "score_at_input"),
     *("softmax_of_predicted", "network_prefers", "largest_softmax"),
 )
 
@@ -37,19 +37,13 @@ class Panel:
     """What stands on the vertical axis."""
 
     key: str
-    title: str
     axis: str
     number: Callable[[Confidence], float]
 
 
 PANELS = (
-    Panel(SOFTMAX, "the network itself", "softmax at the input, without noise", lambda confidence: confidence.softmax),
-    Panel(
-        SCORE,
-        "the smoothed classifier",
-        "certified average score at the input",
-        lambda confidence: confidence.answer.score,
-    ),
+    Panel(SOFTMAX, "network: softmax at the input, no noise", lambda confidence: confidence.softmax),
+    Panel(SCORE, "smoothed classifier: certified average score", lambda confidence: confidence.answer.score),
 )
 """The paper's figure 3 is the first; the second is what the paper certifies instead."""
 
@@ -71,15 +65,16 @@ class Scatter:
 
 
 def scatter_figure(scatters: Sequence[Scatter]) -> "Figure":
-    """The paper's figure 3, a row per sigma: the network's own softmax on the left, the average score on the right."""
+    """The paper's figure 3, a column per run: the network's own softmax above, the average score below."""
     from matplotlib.figure import Figure
 
     with house_style():
-        figure = Figure(figsize=(9.8, 3.9 * len(scatters) + 0.7))
-        grid = figure.subplots(len(scatters), len(PANELS), sharey=True, squeeze=False)
-        for row, scatter in zip(grid, scatters, strict=True):
-            for axes, panel in zip(row, PANELS, strict=True):
+        figure = Figure(figsize=(max(6.6, 4.6 * len(scatters)), 8.0))
+        grid = figure.subplots(len(PANELS), len(scatters), sharey=True, squeeze=False)
+        for row, panel in zip(grid, PANELS, strict=True):
+            for axes, scatter in zip(row, scatters, strict=True):
                 _draw(axes, scatter, panel)
+            row[0].set_ylabel(panel.axis)
         handles, names = grid[0, 0].get_legend_handles_labels()
         run = scatters[0].run
         title = (
@@ -105,7 +100,9 @@ def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:
                     for each in (a.label_radius, a.score, point.softmax, point.largest)
                 )
                 classes = (a.index, a.label, a.predicted)
-                rows.writerow([scatter.run.sigma, *classes, radius, score, softmax, point.preferred, largest])
+                rows.writerow(
+                    [scatter.run.name, scatter.run.sigma, *classes, radius, score, softmax, point.preferred, largest]
+                )
     return [
         write_png(scatter_figure(scatters), folder / "score_against_radius.png"),
         target,
@@ -123,11 +120,10 @@ def _draw(axes: "Axes", scatter: Scatter, panel: Panel) -> None:
         )
     rho = scatter.everyone.rho[panel.key]
     axes.set_title(
-        f"{panel.title}, sigma = {format_number(scatter.run.sigma)}\nrank correlation {rho}, {len(radius)} inputs",
-        fontsize=10,
+        f"{scatter.run.title} ({len(radius)} inputs)\nrank correlation {rho}",
+        fontsize=9.5,
     )
     axes.set_xlabel("certified radius of the label (l2)")
-    axes.set_ylabel(panel.axis)
     axes.set_xlim(left=-0.02 * float(radius.max() or 1.0))
     axes.set_ylim(-0.02, 1.02)
 
@@ -140,6 +136,7 @@ def _write_correlations(scatters: Sequence[Scatter], target: Path) -> Path:
         "answered": "only inputs with a certified label and a certified average score above 0.5, as in published logs",
         "runs": [
             {
+                "run": scatter.run.name,
                 "sigma": scatter.run.sigma,
                 "network": scatter.run.network,
                 "network_prefers_another_class": sum(p.preferred != p.answer.predicted for p in scatter.points),

@@ -4,18 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.paper.accuracy import Counts
-from experiments.paper.evaluation import ALPHA, LINES, RADII, THRESHOLDS, Evaluation
+from experiments.paper.evaluation import ALPHA, LINES, PLAIN, RADII, THRESHOLDS, Evaluation
 from experiments.paper.published import LABEL, SCORE
 from holdfast.scores.rounding import format_number
 
+PUBLISHED = "published"
 _INTRODUCTION = f"""# Certified accuracy on CIFAR-10
 
 Written by `python -m experiments.paper.figures` from stored runs. Each value is the share of inputs whose predicted class is
 right and whose bound is strictly above the threshold at every perturbation up to the radius. As in the paper, each claim stands
 alone at alpha = {format_number(ALPHA)} (a Holdfast certificate otherwise divides alpha among its claims), and the class is the one with the
-largest average score over the selection copies. Lines marked * are estimates for comparison, not certificates. Rows
-marked "published" are Kumar et al. 2020 (scores) and Cohen et al. 2019 (labels), recomputed from their per-image logs: other
-networks, certified on the same images. Shares are cut after three digits, never rounded up.
+largest average score over the selection copies. Lines marked * are estimates for comparison, not certificates.
+
+Every row says which network it is about. "Published" are Kumar et al. 2020 (scores) and Cohen et al. 2019 (labels), recomputed from
+their per-image logs: other networks, trained with noise and no further term, and certified on the same images. "{PLAIN}" is
+how these were trained: sections of such networks compare like with like, and come first, if there are any. Shares are cut
+after three digits, never rounded up.
 """
 
 
@@ -29,12 +33,12 @@ def write_tables(counts: Counts, folder: Path) -> list[Path]:
 def _section(counts: Counts, run: Evaluation) -> str:
     right = _share(int(run.right.sum()), len(run))
     lines = [
-        f"## sigma = {format_number(run.sigma)}",
+        f"## sigma = {format_number(run.sigma)}, {run.network}",
         "",
-        f"{len(run)} inputs, n = {run.n:,}, the network in {run.precision}; the predicted class is right for {right}.",
+        f"The run {run.name}: {len(run)} inputs, n = {run.n:,}, the network in {run.precision}; the predicted class is right for {right}.",
         "",
-        f"| certified | by | {' | '.join(f'R = {format_number(radius)}' for radius in RADII)} |",
-        f"|---|---|{'---|' * len(RADII)}",
+        f"| certified | network | bound | {' | '.join(f'R = {format_number(radius)}' for radius in RADII)} |",
+        f"|---|---|---|{'---|' * len(RADII)}",
     ]
     for measure, thresholds in THRESHOLDS.items():
         for k, threshold in enumerate(thresholds):
@@ -42,20 +46,21 @@ def _section(counts: Counts, run: Evaluation) -> str:
             for line in LINES:
                 star = "" if line.certified else "*"
                 shares = [_share(each, len(run)) for each in counts.at(run, counts.of(run, measure, line)[k])]
-                lines.append(_row(claim, f"{line.title.replace(' (not certified)', '')}{star}", shares))
+                title = f"{line.title.replace(' (not certified)', '')}{star}"
+                lines.append(_row(claim, run.network, title, shares))
                 if measure == "score" and (run.sigma, line.key, threshold) in SCORE:
                     lines.append(
-                        _row(claim, f"{line.title}, published", _published(SCORE[run.sigma, line.key, threshold]))
+                        _row(claim, PUBLISHED, line.title, _thousandths(SCORE[run.sigma, line.key, threshold]))
                     )
     shares = [_share(each, len(run)) for each in counts.at(run, counts.labels(run))]
-    lines.append(_row("label", "votes (Clopper-Pearson)", shares))
+    lines.append(_row("label", run.network, "votes (Clopper-Pearson)", shares))
     if run.sigma in LABEL:
-        lines.append(_row("label", "votes, published", _published(LABEL[run.sigma])))
+        lines.append(_row("label", PUBLISHED, "votes (Clopper-Pearson)", _thousandths(LABEL[run.sigma])))
     return "\n".join([*lines, ""])
 
 
-def _row(claim: str, by: str, shares: Sequence[str]) -> str:
-    return f"| {claim} | {by} | {' | '.join(shares)} |"
+def _row(claim: str, network: str, bound: str, shares: Sequence[str]) -> str:
+    return f"| {claim} | {network} | {bound} | {' | '.join(shares)} |"
 
 
 def _share(count: int, inputs: int) -> str:
@@ -64,5 +69,5 @@ def _share(count: int, inputs: int) -> str:
     return f"{thousandths // 1000}.{thousandths % 1000:03d}"
 
 
-def _published(values: Sequence[float]) -> list[str]:
+def _thousandths(values: Sequence[float]) -> list[str]:
     return [f"{value:.3f}" for value in values]

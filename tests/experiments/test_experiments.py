@@ -3,6 +3,7 @@
 import csv
 import json
 import shlex
+import shutil
 from pathlib import Path
 from statistics import NormalDist
 
@@ -15,18 +16,23 @@ from scipy.stats import norm, spearmanr
 
 import holdfast as hf
 from evidence import evidence_of
+from experiments.imagenet import figures as imagenet
 from experiments.paper import figures, human, reproduce, softmax
+from experiments.paper.accuracy import Counts, accuracy_figure
 from experiments.paper.agreement import agreement, spearman
 from experiments.paper.baseline import best_possible, limit
 from experiments.paper.confidence import SCORE as SCORE_AT_INPUT
 from experiments.paper.confidence import SOFTMAX, Confidence, answered, confidences, rank_correlations
 from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
-from experiments.paper.pictures import CutOffs, choose
-from experiments.paper.published import LABEL, SCORE
+from experiments.paper.pictures import IMAGENET, CutOffs, choose, largest_radius
+from experiments.paper.published import IMAGENET_MARGIN, LABEL, SCORE
 from experiments.paper.softmax import PlainSoftmax, plain_softmax
+from experiments.paper.tables import write_tables
 from experiments.paper.worst_case import STEPS, WorstCase, naive_of
 from holdfast.cli.app import app
 from holdfast.cli.app import run as holdfast
+from holdfast.report.accuracy import Question
+from holdfast.report.figures import accuracy_figure as report_accuracy
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import import_log
 from holdfast.runs.store import Entry, write_part
@@ -40,8 +46,8 @@ INPUTS, N = 24, 500
 LABELS = np.repeat([(k + (k % 5 == 4)) % 10 for k in range(INPUTS)], 20)
 
 
-def made_up_run(path: Path, sigma: float) -> Path:
-    """Scores between hopeless and certain, one in five predicted wrongly."""
+def made_up_run(path: Path, sigma: float, *, trained: str | None = None) -> Path:
+    """Scores between hopeless and certain, one in five predicted wrongly; ``trained`` are options of ``holdfast train``."""
     rng = np.random.default_rng(int(100 * sigma))
     provenance = hf.Provenance(1, 0, "none", "none", "cpu", "float32", "0", seconds=0.0)
     entries = []
@@ -68,6 +74,8 @@ def made_up_run(path: Path, sigma: float) -> Path:
         "sides": "lower",
         "method": "cdf-berk-jones",
         "provenance": provenance.to_dict(),
+        "model": "net.safetensors",
+        "weights": {} if trained is None else {"command": f"holdfast train --epochs 45 {trained} --compile"},
     }
     write_part(RunFolder.create(path, config), 0, entries)
     rows = rng.dirichlet(np.full(10, 0.2), INPUTS).astype(np.float32)
@@ -99,7 +107,7 @@ def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
     pictures = {
         *("certified_accuracy_score.png", "certified_accuracy_margin.png", "certified_accuracy_label.png"),
         *("best_baseline.png", "score_against_radius.png", "worst_case.png", "margin.png"),
-        *("pictures_sigma0.25.png", "pictures_sigma0.50.png"),
+        *("pictures_cifar10-sigma0.25.png", "pictures_cifar10-sigma0.50.png"),
     }
     numbers = {
         *(
@@ -109,7 +117,7 @@ def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
             "worst_case.json",
             "tables.md",
         ),
-        *("pictures_sigma0.25.json", "pictures_sigma0.50.json"),
+        *("pictures_cifar10-sigma0.25.json", "pictures_cifar10-sigma0.50.json"),
     }
     assert {path.name for path in drawn.iterdir()} == pictures | numbers
     for name in pictures:
@@ -153,10 +161,10 @@ def test_the_tables_have_our_numbers_beside_the_published_ones(drawn: Path) -> N
     text = (drawn / "tables.md").read_text()
     assert "alone at alpha = 0.001" in text
     assert (
-        "| score > 0.5 | the paper's CDF bound (DKW), published | 0.708 | 0.542 | 0.336 | 0.000 | 0.000 | 0.000 |"
+        "| score > 0.5 | published | the paper's CDF bound (DKW) | 0.708 | 0.542 | 0.336 | 0.000 | 0.000 | 0.000 |"
         in text
     )
-    assert "| label | votes, published | 0.652 | 0.546 | 0.414 | 0.320 | 0.234 | 0.152 |" in text
+    assert "| label | published | votes (Clopper-Pearson) | 0.652 | 0.546 | 0.414 | 0.320 | 0.234 | 0.152 |" in text
     with (drawn / "certified_accuracy.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["sigma"], row["measure"]) == ("0.5", "margin")]
     counts = [
@@ -166,8 +174,104 @@ def test_the_tables_have_our_numbers_beside_the_published_ones(drawn: Path) -> N
         if (float(row["threshold"]), float(row["radius"])) == (0.3, radius)
     ]
     shares = " | ".join(f"0.{1000 * count // INPUTS:03d}" for count in counts)
-    assert f"| margin > 0.3 | Holdfast's default (CDF, Berk-Jones) | {shares} |" in text.split("## sigma = 0.5")[1]
+    assert (
+        f"| margin > 0.3 | net | Holdfast's default (CDF, Berk-Jones) | {shares} |" in text.split("## sigma = 0.5")[1]
+    )
     assert counts[0] > counts[-1]
+
+
+def test_two_networks_of_one_sigma_stay_apart_and_the_papers_kind_comes_first(tmp_path: Path) -> None:
+    ours = made_up_run(tmp_path / "cifar10-sigma0.25", 0.25, trained="--objective certified --copies 4")
+    plain = made_up_run(tmp_path / "cifar10-plain-sigma0.25", 0.25, trained="--objective plain")
+    large = made_up_run(tmp_path / "cifar10-sigma0.50", 0.5, trained="--sharpness 0.5")
+    wrong = Evaluation.open(plain)
+    object.__setattr__(wrong, "right", np.zeros(INPUTS, dtype=bool))
+    counts = Counts([Evaluation.open(large), Evaluation.open(ours), wrong])
+    assert [run.name for run in counts.runs] == ["cifar10-plain-sigma0.25", "cifar10-sigma0.25", "cifar10-sigma0.50"]
+    assert [run.plain for run in counts.runs] == [True, False, False]
+    networks = ["plain training", "training with certified, copies 4", "training with sharpness 0.5"]
+    assert [run.network for run in counts.runs] == networks
+    assert [int(counts.labels(run).sum()) > 0 for run in counts.runs] == [False, True, True]
+    assert [int(counts.of(run, "score", PAPER).sum()) > 0 for run in counts.runs] == [False, True, True]
+
+    (page,) = write_tables(counts, tmp_path)
+    rows = [line.split(" | ")[1] for line in page.read_text().splitlines() if " | " in line]
+    assert set(rows) == {"network", "published", *networks}
+    assert [rows.index(network) for network in networks] == sorted(rows.index(network) for network in networks)
+    titles = [axes.get_title() for axes in accuracy_figure(counts, "score").axes]
+    assert [title.split("\n")[0] for title in titles] == networks
+
+
+@pytest.mark.parametrize(
+    ("notes", "network", "plain"),
+    [
+        ({"objective": "Plain(copies=1)"}, "plain training", True),
+        ({"objective": "Plain(copies=1)", "command": "holdfast train --sigma 0.25"}, "plain training", True),
+        ({"objective": "Certified(copies=4)"}, "training with Certified(copies=4)", False),
+        ({"command": "holdfast train --objective plain --temperature auto"}, "training with temperature auto", False),
+        ({"source": "a package"}, "net", False),
+    ],
+)
+def test_a_network_is_called_by_what_its_weights_say_of_its_training(
+    runs: list[Path], tmp_path: Path, notes: dict[str, str], network: str, plain: bool
+) -> None:
+    shutil.copytree(runs[0], tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**config, "weights": notes}))
+    opened = Evaluation.open(tmp_path / "run")
+    assert (opened.network, opened.plain) == (network, plain)
+
+
+def test_every_figure_is_drawn_with_two_networks_of_one_sigma(tmp_path: Path) -> None:
+    runs = [
+        made_up_run(tmp_path / f"cifar10-{kind}sigma0.25", 0.25, trained=option)
+        for kind, option in (("", "--sharpness 0.5"), ("plain-", "--objective plain"))
+    ]
+    assert figures.main(["--runs", *map(str, runs), "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "certified_accuracy.csv").open() as file:
+        names = [row["run"] for row in csv.DictReader(file)]
+    assert list(dict.fromkeys(names)) == ["cifar10-plain-sigma0.25", "cifar10-sigma0.25"]
+    numbers = json.loads((tmp_path / "out" / "score_against_radius.json").read_text())
+    assert [run["network"] for run in numbers["runs"]] == ["plain training", "training with sharpness 0.5"]
+
+
+def test_published_points_are_drawn_where_the_sigma_is_the_logs(runs: list[Path]) -> None:
+    small = made_up_run(runs[0].parent / "sigma0.12", 0.12)
+    opened = [hf.Run.open(small), hf.Run.open(runs[0])]
+    question = Question((0.0, 0.25, 0.5), (0.0, 0.3))
+    figure = report_accuracy(opened, "margin", question)
+    imagenet.add_published(figure, opened, question)
+    points = [
+        [
+            point
+            for line in axes.lines
+            if line.get_linestyle() == "None"
+            for point in np.column_stack(line.get_data()).tolist()
+        ]
+        for axes in figure.axes
+    ]
+    reach = figure.axes[1].get_xlim()[1]
+    logged = {key: dict(zip(RADII, values, strict=True)) for key, values in IMAGENET_MARGIN.items()}
+    assert points[0] == []
+    assert sorted(points[1]) == sorted(
+        [radius, value]
+        for (_, _, threshold), values in logged.items()
+        for radius, value in values.items()
+        if threshold in (0.0, 0.3) and value > 0 and radius <= reach
+    )
+    assert sum("another network" in text.get_text() for text in figure.legends[0].get_texts()) == 2
+
+
+def test_imagenets_figures_3_and_4_are_drawn_from_its_images(tmp_path: Path) -> None:
+    made = made_up_run(tmp_path / "sigma0.25", 0.25)
+    pictures = np.random.default_rng(0).integers(0, 256, (20 * INPUTS, 3, 32, 32), dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", val_images=pictures, val_labels=LABELS)
+    assert imagenet.main([str(made), "--data", str(tmp_path / "images.npz"), "--out", str(tmp_path / "out")]) == 0
+    assert {"pictures_sigma0.25.png", "score_against_radius.png"} <= {
+        each.name for each in (tmp_path / "out").iterdir()
+    }
+    rules = [each["rule"] for each in json.loads((tmp_path / "out" / "pictures_sigma0.25.json").read_text())]
+    assert "radius < 0.23" in rules[0]
 
 
 def test_without_images_the_picture_grids_are_skipped_with_a_note(
@@ -183,7 +287,7 @@ def test_what_is_not_a_run_with_counts_is_refused(
 ) -> None:
     assert figures.main(["--runs", str(tmp_path), "--out", str(tmp_path / "out")]) == hf.RunError.exit_code
     assert figures.main(["--runs", str(runs[0]), str(runs[0]), "--out", str(tmp_path / "out")]) != 0
-    assert "same sigma" in capsys.readouterr().err
+    assert "same name" in capsys.readouterr().err
     log = tmp_path / "label_sigma0.25.tsv"
     log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t1\n")
     import_log(log, tmp_path / "log")
@@ -263,6 +367,34 @@ def test_published_numbers_are_those_of_the_logs(published: Path, tmp_path: Path
         assert LABEL[sigma] == tuple(label.certified_accuracy("label", radii=RADII)[0].tolist())
 
 
+def test_published_margins_on_imagenet_are_those_of_the_log(published: Path, tmp_path: Path) -> None:
+    run = import_log(published / "cdf-smoothing" / "imagenet_margin_sigma0.25.tsv", tmp_path / "margin")
+    for (_, key, threshold), values in IMAGENET_MARGIN.items():
+        method = {PAPER.key: "cdf-dkw", NAIVE.key: "naive-hoeffding"}[key]
+        found = run.certified_accuracy("margin", radii=RADII, thresholds=[threshold], method=method)
+        assert values == tuple(found[0].tolist())
+
+
+@pytest.mark.parametrize(("sigma", "said", "inputs"), [("0.25", ".966", 406), ("0.50", ".931", 309)])
+def test_the_published_average_scores_rank_inputs_as_the_published_radii_do(
+    published: Path, sigma: str, said: str, inputs: int
+) -> None:
+    scores, radii = (
+        {row["idx"]: row for row in csv.DictReader((published / log).read_text().splitlines(), delimiter="\t")}
+        for log in (f"cdf-smoothing/cifar10_pred_score_sigma{sigma}.tsv", f"cohen/cifar10_sigma{sigma}.tsv")
+    )
+    answered_by_both = [key for key in scores if "-1" not in (scores[key]["predict"], radii[key]["predict"])]
+    assert len(answered_by_both) == inputs
+    score = np.array([float(scores[key]["exp_cdf_00"]) for key in answered_by_both])
+    radius = np.array([float(radii[key]["radius"]) for key in answered_by_both])
+    assert f"{float(spearman(score, radius)):.3f}" == f"0{said}"
+    assert not ((radius < 0.2) & (score > 0.7)).any()
+    assert not ((radius > 0.5) & (score < 0.4)).any()
+    readme = (Path(figures.__file__).parent / "README.md").read_text()
+    assert said in readme
+    assert f"{inputs}" in readme
+
+
 def confidence(index: int, radius: float, softmax: float, score: float = 0.0) -> Confidence:
     return Confidence(Answer(index, 0, 0, radius, score), softmax, preferred=0, largest=softmax)
 
@@ -272,14 +404,14 @@ def test_pictures_follow_the_papers_cut_offs_where_enough_inputs_meet_them() -> 
     odd = [confidence(100 + k, 0.1, 0.9) for k in range(6)]
     # What the smoothed classifier's average score is plays no part: the paper's cut-offs are on the network's softmax.
     lured = [confidence(106 + k, 0.1, 0.5, score=0.99) for k in range(6)]
-    confident, doubtful = choose([*plain, *odd, *lured])
+    few = [confidence(112 + k, 0.9 - 0.1 * k, 0.3) for k in range(3)]
+    confident, doubtful = choose([*plain, *odd, *lured, *few])
     assert {each.answer.index for each in confident.shown} == set(range(100, 106))
     assert confident.shown == confident.meeting
-    assert "ranks" not in confident.rule
-    assert doubtful.meeting == ()
-    assert "ranks differ most" in doubtful.rule
-    assert len(doubtful.shown) == 8
-    assert all(each.answer.index < 100 for each in doubtful.shown)
+    assert confident.rule == "radius < 0.2, softmax > 0.7: 6 of 115 inputs"
+    assert doubtful.rule == "softmax < 0.4, the largest radii; with radius > 0.5: 3 of 115 inputs"
+    assert doubtful.meeting == tuple(few)
+    assert [each.answer.index for each in doubtful.shown] == [112, 113, 114, 49, 48, 47, 46, 45]
 
 
 def test_cut_offs_are_strict_and_only_their_radii_scale() -> None:
@@ -289,6 +421,19 @@ def test_cut_offs_are_strict_and_only_their_radii_scale() -> None:
     assert not any(cut_offs.left(confidence(0, *each)) for each in ((0.2, 0.61), (0.19, 0.6)))
     assert cut_offs.right(confidence(0, 0.46, 0.09))
     assert not any(cut_offs.right(confidence(0, *each)) for each in ((0.45, 0.09), (0.46, 0.1)))
+
+
+def test_cut_offs_are_the_papers_unless_no_input_of_a_run_can_meet_them(runs: list[Path]) -> None:
+    small, large = (Evaluation.open(path) for path in runs)
+    reach = 0.25 * norm.ppf(0.001 ** (1 / N))  # Clopper-Pearson with all N votes for one class
+    assert largest_radius(0.25, N) == pytest.approx(reach)
+    assert IMAGENET.within_reach(large) is IMAGENET
+    scaled = IMAGENET.within_reach(small)
+    assert scaled.large == pytest.approx(0.9 * reach / 0.9526, abs=1e-3)
+    assert scaled.small == pytest.approx(scaled.large * 0.4 / 0.9, abs=1e-3)
+    assert (scaled.confident, scaled.doubtful) == (0.6, 0.1)
+    assert f"{reach:.2f}" in scaled.why
+    assert all(answer.label_radius <= reach for answer in small.answers)
 
 
 def test_the_networks_confidence_is_for_the_class_that_the_smoothed_classifier_predicts(runs: list[Path]) -> None:
@@ -438,7 +583,9 @@ def test_the_commands_from_the_beginning_are_ones_holdfast_has(
     steps = reproduce.steps("cifar10.npz", tmp_path / "work")
     assert all(shlex.join(step.argv) in line for step, line in zip(steps, lines, strict=True))
     ours = [step.argv[2:] for step in steps if step.argv[1:3] == ("-m", "holdfast")]
-    assert [argv[1] for argv in ours] == ["train", "certify", "compact"] * 2
+    assert [argv[1] for argv in ours] == ["train", "certify", "compact"] * 4
+    trained = [argv for argv in ours if argv[1] == "train"]
+    assert ["--objective" in argv for argv in trained] == [True, True, False, False]
     for argv in ours:
         assert {word for word in argv if word.startswith("--")} <= known[argv[1]]
 
