@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method
-from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, joined, tangent_bound
+from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, joined, tangent_bounds
 from holdfast.means import View
 from holdfast.means.star import block_sizes
 from holdfast.noise import Gaussian, Noise
@@ -48,7 +48,7 @@ class Tangents(Method):
         values = np.full(len(_KNOTS), support[0])
         if scores.n >= 2:  # a single sample cannot both aim and measure
             rounds = guesses_and_blocks(_doubling([view(block) for block in scores.blocks(block_sizes(scores.n))]))
-            values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), each) for r in _KNOTS])
+            values = tangent_bounds(rounds, support, noise, noise.scale * _KNOTS, each)
         return partial(through_knots, noise, support, _KNOTS, values)
 
 
