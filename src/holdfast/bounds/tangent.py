@@ -18,6 +18,7 @@ constant, whatever came before, so her wealth is a supermartingale and reaches 1
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,13 @@ def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
 
 def guesses_and_blocks(blocks: Sequence[Exceedances]) -> list[tuple[Pilot, Summary]]:
     """Every block but the first, with the guess from all blocks before it."""
-    guesses = [Pilot.of(joined(blocks[:k])) for k in range(1, len(blocks))]
-    return [(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
+    found: list[tuple[Pilot, Summary]] = []
+    past = blocks[0]
+    for last, block in pairwise(blocks):
+        past = joined([past, last]) if found else last
+        guess = Pilot.of(past)
+        found.append((guess, summarise(block, guess.edges)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,9 @@ class StarGame:
             for each in self._rounds:
                 self._wealth += each.log_wealth(self._tops)
         if self._tops is None:
-            stake: float | NDArray[np.float64] = math.sqrt(2 * self._needed / ((self.n - self.seen) * float(payoff.variance)))
+            stake: float | NDArray[np.float64] = math.sqrt(
+                2 * self._needed / ((self.n - self.seen) * float(payoff.variance))
+            )
         else:
             stake = self._hedge(payoff, self._tops)
         played = payoff.played(stake)
