@@ -101,6 +101,14 @@ def test_one_radius_is_certified_tighter_than_the_band_does() -> None:
         assert band < whole < aimed
 
 
+@pytest.mark.parametrize("value", [0.0, 0.3])
+def test_samples_at_the_bottom_are_not_mistaken_for_a_rise_from_there(value: float) -> None:
+    values = np.where(np.random.default_rng(2).random(10_000) < 0.8, 1.0, value)
+    samples, radii = hf.ScoreSamples(values, sigma=1.0), np.array([0.0, 0.5, 1.0, 2.0])
+    band = hf.bound(samples, alpha=1e-3).lower(radii)
+    assert (hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radii) > band - 0.005).all()
+
+
 def test_a_targeted_curve_is_flat_before_its_radius_and_naive_after_it() -> None:
     samples = hf.ScoreSamples(np.random.default_rng(1).random(2_000), sigma=0.5)
     curve = hf.bound(samples, alpha=0.01, method=hf.Tangent(0.5))

@@ -34,7 +34,7 @@ from holdfast.scores.exceedances import spread_ranks
 _GROWTH = 0.06
 _HALVINGS = 5
 _ANEW = 1.25
-_STEEPEST = np.asarray(ndtr([2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2]), dtype=np.float64)
+_STEEPEST = np.asarray(ndtr([2.0, 3.0, 3.7, 4.4]), dtype=np.float64)
 """The probabilities beyond which a guess is lowered: slopes grow with the probability, without limit for some noises."""
 FARTHEST = 30.0
 """In units of the noise's scale: nothing is certified beyond it. Tangents of Gaussian noise are flat there, to the last digit."""
@@ -60,10 +60,11 @@ class Pilot:
         reached = np.concatenate((area[[0]], area[inner + 1], area[[-1]]))
         average = np.diff(reached) / (samples.n * np.diff(edges))
         q = (samples.n * np.clip(average, 0.0, 1.0) + 0.5) / (samples.n + 1)
-        # Below the smallest samples the distribution function is guessed to rise evenly: steep tangents live there.
+        # Below the smallest samples above a, the distribution function is guessed to rise evenly: steep tangents live there.
+        bottom = int(samples.multiplicities[samples.thresholds <= a].sum()) / (samples.n + 1)
         share = np.concatenate(([0.0], 2.0 ** -np.arange(_HALVINGS, -1, -1)))
         cuts = a + (edges[1] - a) * share[1:-1]
-        rising = 1 - (1 - q[0]) * (share[:-1] + share[1:])
+        rising = 1 - bottom - max(1 - bottom - q[0], 0.0) * (share[:-1] + share[1:])
         return cls(np.concatenate(([a], cuts, edges[1:])), np.concatenate((rising, q[1:])))
 
 
