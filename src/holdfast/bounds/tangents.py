@@ -29,9 +29,9 @@ class Tangents(Method):
     Guarantee:
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
-        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 1.5% only serve
-        to guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
-        rests on its curvature.
+        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`) or in a random one (certificates, runs): the
+        first few only serve to guess, every later block is played with a guess from all before it. Gaussian noise: between
+        the knots, the bound rests on its curvature.
     Source:
         Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
     """
@@ -59,8 +59,8 @@ class Tangent(Method):
         With probability at least ``1 - alpha``, at ``radius``; hence at every smaller one (the bound is the same there) and,
         less tightly, at every larger one (Theorem 1 takes over). For every noise.
     Requires:
-        Independent samples in arrival order; a radius chosen without looking at them. The best of several radii tried on
-        one sample spends alpha once for each.
+        Independent samples in arrival order, or in a random one; a radius chosen without looking at them. The best of
+        several radii tried on one sample spends alpha once for each.
     Source:
         Not in the paper; see docs/mathematics.md.
     """
