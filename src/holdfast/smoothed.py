@@ -152,8 +152,7 @@ class SmoothedClassifier(NoisyModel):
         known_seed = check_seed(seed)
 
         def make(_: int, index: int, at: GridInput) -> CertifyRequest:
-            keyed = (at.x, known_seed, index, asked.n0, asked.n)
-            return CertifyRequest(*keyed, shift=at.shift, ordered=asked.method.needs_order)
+            return CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
 
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
             for request, grid in self.about(inputs, indices, make, batch, on_copies):

@@ -73,12 +73,12 @@ def test_a_mean_is_bounded_nearly_as_well_as_a_normal_quantile_would() -> None:
 
 
 def test_the_aimed_bound_keeps_a_tighter_promise_than_constant_bets() -> None:
-    values = expit(np.random.default_rng(3).normal(3, 2, 30_000))
-    samples = hf.ScoreSamples(values, sigma=1.0)
-    for radius in (1.0, 2.0, 3.0):
-        aimed = hf.bound(samples, alpha=1e-3 / 36, method=hf.Tangent(radius)).lower(radius)
-        whole = hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radius)  # the same share of alpha there
-        assert aimed > whole
+    radii, gains = np.array([1.0, 2.0, 3.0]), []
+    for seed in range(3):
+        samples = hf.ScoreSamples(expit(np.random.default_rng(seed).normal(3, 2, 30_000)), sigma=1.0)
+        whole = hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radii)  # the same share of alpha there
+        gains.append([hf.bound(samples, alpha=1e-3 / 36, method=hf.Tangent(r)).lower(r) for r in radii] - whole)
+    assert (np.mean(gains, axis=0) > 0).all()
 
 
 @given(

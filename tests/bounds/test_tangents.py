@@ -15,6 +15,8 @@ import holdfast as hf
 from distributions import DISTRIBUTIONS
 from holdfast.bounds.tangent import joined
 from holdfast.bounds.tangents import through_knots
+from holdfast.runs.compact import compact_run
+from holdfast.scores import RandomOrder
 from methods import ORDERED
 from test_guarantees import consistent, wrong_curves
 
@@ -41,6 +43,19 @@ def test_the_whole_curve_is_wrong_at_most_alpha_of_the_time(method: str, distrib
             seed=5,
         )
         assert consistent(wrong, repeats, 0.1), f"{wrong} of {repeats} wrong, sides={sides}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distribution", ["confident", "zero or one"])
+@pytest.mark.parametrize("method", ORDERED)
+def test_counts_in_a_random_order_are_wrong_at_most_alpha_of_the_time(method: str, distribution: str) -> None:
+    repeats, truth, wrong = 400, DISTRIBUTIONS[distribution], 0
+    lowest, highest = truth.lowest(RADII), truth.highest(RADII)
+    for seed, values in enumerate(truth.sample(np.random.default_rng(9), (repeats, 150))):
+        counts = hf.ScoreSamples(values, sigma=1.0).histogram(256).under(hf.Gaussian(1.0), RandomOrder(seed, 0))
+        curve = hf.bound(counts, alpha=0.1, method=ORDERED[method], sides="both")
+        wrong += bool((curve.lower(RADII) > lowest + 1e-9).any() or (curve.upper(RADII) < highest - 1e-9).any())
+    assert consistent(wrong, repeats, 0.1), f"{wrong} of {repeats} wrong"
 
 
 @given(scores, methods)
@@ -84,6 +99,14 @@ def test_one_radius_is_certified_tighter_than_the_band_does() -> None:
         whole = hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radius)
         aimed = hf.bound(samples, alpha=1e-3, method=hf.Tangent(radius)).lower(radius)
         assert band < whole < aimed
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3])
+def test_samples_at_the_bottom_are_not_mistaken_for_a_rise_from_there(value: float) -> None:
+    values = np.where(np.random.default_rng(2).random(10_000) < 0.8, 1.0, value)
+    samples, radii = hf.ScoreSamples(values, sigma=1.0), np.array([0.0, 0.5, 1.0, 2.0])
+    band = hf.bound(samples, alpha=1e-3).lower(radii)
+    assert (hf.bound(samples, alpha=1e-3, method=hf.Tangents()).lower(radii) > band - 0.005).all()
 
 
 def test_a_targeted_curve_is_flat_before_its_radius_and_naive_after_it() -> None:
@@ -131,11 +154,20 @@ def test_a_radius_beyond_all_reach_certifies_nothing() -> None:
         assert hf.bound(samples, alpha=0.01, method=hf.Tangent(radius)).lower(radius) == 0.0
 
 
-def test_a_run_and_a_certificate_without_the_order_refuse_methods_that_need_it(tmp_path: Path) -> None:
+def test_a_stored_run_certifies_with_tangents_what_its_certificates_do(tmp_path: Path) -> None:
     from networks import images, small_net
 
-    smoothed, xs = hf.SmoothedClassifier(small_net(), 0.2), images(2)
-    with pytest.raises(hf.InvalidArgument, match="keeps counts, not the order"):
-        hf.certify_run(smoothed, xs, [0, 1], out=tmp_path / "run", settings=hf.Settings(200, method=hf.Tangents()))
-    with pytest.raises(hf.InvalidArgument, match="has not kept"):
-        smoothed.certify(xs[0], n=200).recompute(method=hf.Tangent(0.1))
+    smoothed, xs, radii = hf.SmoothedClassifier(small_net(), 0.2), images(3), np.array([0.0, 0.1, 0.3])
+    own = hf.Settings(400, method=hf.Tangents())
+    run = hf.certify_run(smoothed, xs, [0, 1, 0], out=tmp_path / "run", settings=own, seed=5)
+    alone = smoothed.certify(xs[1], n=400, method=hf.Tangents(), seed=5, index=1)
+    expected = alone.score.lower(radii)
+    assert run.lower("score", "tangents", radii)[1] == pytest.approx(expected, abs=0)
+    assert next(iter(run.some(np.array([False, True, False])))).certificate.score.lower(radii) == pytest.approx(
+        expected
+    )
+    assert run.verify().ok
+    plain = hf.certify_run(smoothed, xs, [0, 1, 0], out=tmp_path / "plain", settings=hf.Settings(400), seed=5)
+    assert plain.lower("score", "tangents", radii)[1] == pytest.approx(expected, abs=0)
+    small = compact_run(plain, tmp_path / "small", bins=512)
+    assert small.lower("score", "tangents", radii)[1] == pytest.approx(expected, abs=0.02)

@@ -1,4 +1,4 @@
-"""A certificate aimed at a radius: tighter there, for half of alpha, from copies whose order is kept block by block."""
+"""A certificate aimed at a radius: tighter there, for half of alpha, from the same counts in a random order."""
 
 import json
 import pickle
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.means.star import block_sizes
 
 SIGMA, AIM, N = 0.5, 0.5, 20_000
 X = np.zeros(6, dtype=np.float32)
@@ -28,7 +27,7 @@ def test_the_copies_are_those_of_a_certificate_without_an_aim() -> None:
     assert with_aim.predicted == plain.predicted
     assert with_aim.evidence["score"] == plain.evidence["score"]
     assert with_aim.evidence.votes == plain.evidence.votes
-    assert [part.n for part in with_aim.evidence["score"].parts] == block_sizes(N)
+    assert plain.recompute(method=with_aim.method).score.lower(AIM) == with_aim.score.lower(AIM)
 
 
 def test_it_is_the_best_of_both_methods_at_half_of_alpha() -> None:
@@ -44,10 +43,6 @@ def test_it_survives_writing_and_sending() -> None:
     for again in (hf.Certificate.from_dict(json.loads(json.dumps(found.to_dict()))), pickle.loads(pickle.dumps(found))):
         assert again.score.lower(AIM) == found.score.lower(AIM)
         assert again.method == found.method
-    edited = found.to_dict()
-    edited["evidence"]["score"]["blocks"][3][1][0] += 1
-    with pytest.raises(hf.InvalidArgument, match="add up"):
-        hf.Certificate.from_dict(edited)
 
 
 def test_many_inputs_can_share_an_aim() -> None:

@@ -14,7 +14,7 @@ class Method(ABC):
     """One of the paper's theorems with the statistics that feed it."""
 
     needs_order = False
-    """True if samples must be kept in the order of their arrival."""
+    """True if samples must come in an order: that of their arrival, or a random one."""
 
     requires: tuple[type[Noise], ...] = ()
     """Kinds of noise that it holds for; empty if it holds for every noise."""

@@ -18,6 +18,8 @@ constant, whatever came before, so her wealth is a supermartingale and reaches 1
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +31,14 @@ from holdfast.noise import Noise
 from holdfast.scores import Exceedances
 from holdfast.scores.exceedances import spread_ranks
 
-_GROWTH = 0.03
+_GROWTH = 0.06
 _HALVINGS = 5
 _ANEW = 1.25
-_STEEPEST = np.asarray(ndtr([1.0, 2.0, 2.5, 3.0, 3.3, 3.6, 3.9, 4.2, 4.5]), dtype=np.float64)
+_STEEPEST = np.asarray(ndtr([2.0, 3.0, 3.7, 4.4]), dtype=np.float64)
 """The probabilities beyond which a guess is lowered: slopes grow with the probability, without limit for some noises."""
 FARTHEST = 30.0
 """In units of the noise's scale: nothing is certified beyond it. Tangents of Gaussian noise are flat there, to the last digit."""
-_LEAST_VARIANCE = 1e-9
+_LEAST_VARIANCE, _FLAT = 1e-9, 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +60,11 @@ class Pilot:
         reached = np.concatenate((area[[0]], area[inner + 1], area[[-1]]))
         average = np.diff(reached) / (samples.n * np.diff(edges))
         q = (samples.n * np.clip(average, 0.0, 1.0) + 0.5) / (samples.n + 1)
-        # Below the smallest samples the distribution function is guessed to rise evenly: steep tangents live there.
+        # Below the smallest samples above a, the distribution function is guessed to rise evenly: steep tangents live there.
+        bottom = int(samples.multiplicities[samples.thresholds <= a].sum()) / (samples.n + 1)
         share = np.concatenate(([0.0], 2.0 ** -np.arange(_HALVINGS, -1, -1)))
         cuts = a + (edges[1] - a) * share[1:-1]
-        rising = 1 - (1 - q[0]) * (share[:-1] + share[1:])
+        rising = 1 - bottom - max(1 - bottom - q[0], 0.0) * (share[:-1] + share[1:])
         return cls(np.concatenate(([a], cuts, edges[1:])), np.concatenate((rising, q[1:])))
 
 
@@ -91,16 +94,21 @@ def summarise(samples: Exceedances, edges: NDArray[np.float64]) -> Summary:
 
 def guesses_and_blocks(blocks: Sequence[Exceedances]) -> list[tuple[Pilot, Summary]]:
     """Every block but the first, with the guess from all blocks before it."""
-    guesses = [Pilot.of(joined(blocks[:k])) for k in range(1, len(blocks))]
-    return [(guess, summarise(block, guess.edges)) for guess, block in zip(guesses, blocks[1:], strict=True)]
+    found: list[tuple[Pilot, Summary]] = []
+    past = blocks[0]
+    for last, block in pairwise(blocks):
+        past = joined([past, last]) if found else last
+        guess = Pilot.of(past)
+        found.append((guess, summarise(block, guess.edges)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class TangentFamily:
-    """The tangents at a guess, one for each cap on their slopes (q is lowered where it would be steeper).
+    """The tangents at a guess, one for each cap on their slopes (q is lowered where it would be steeper), or for each radius.
 
     For each: the constant ``Integral [g_R(q) - g_R'(q) q] ds``, psi at the edges, and the mean and variance that the guess
-    expects of ``psi(X)``. Flat ones are left out, since nothing can be won with them; none may be left.
+    expects of ``psi(X)``. Nothing can be won with flat ones: :meth:`at` leaves them out, and none may be left.
     """
 
     edges: NDArray[np.float64]
@@ -113,16 +121,35 @@ class TangentFamily:
     @classmethod
     def at(cls, guess: Pilot, noise: Noise, radius: float) -> "TangentFamily":
         """The tangents at a radius."""
-        widths, q = np.diff(guess.edges), np.minimum(guess.q, _STEEPEST[:, None])
-        mass = -np.diff(guess.q, prepend=1.0, append=0.0)
-        slopes = noise.slope(q, radius)
-        constants = np.sum(widths * (noise.least_probability(q, radius) - slopes * q), axis=1)
-        psis = np.concatenate((np.zeros((len(q), 1)), np.cumsum(widths * slopes, axis=1)), axis=1)
-        constants -= 1e-14 * psis[:, -1]  # more than what rounding adds to the constant and to psi together
-        means = np.sum(psis * mass, axis=1)
-        variances = np.maximum(np.sum(psis**2 * mass, axis=1) - means**2, psis[:, -1] ** 2 * _LEAST_VARIANCE)
-        rise = variances > 0
-        return cls(guess.edges, slopes[rise], constants[rise], psis[rise], means[rise], variances[rise])
+        tangents = cls._at(guess, noise, np.array([radius]))
+        return tangents._chosen((tangents.variances[:, 0] > 0, 0))
+
+    @classmethod
+    def best(cls, guess: Pilot, noise: Noise, radii: NDArray[np.float64], goal: float, n: int) -> "TangentFamily":
+        """At each of several radii, the tangent that promises most; with a variance of zero where all are flat."""
+        tangents = cls._at(guess, noise, radii)
+        return tangents._chosen((np.argmax(tangents.foreseen(goal, n), axis=0), np.arange(len(radii))))
+
+    @classmethod
+    def _at(cls, guess: Pilot, noise: Noise, radii: NDArray[np.float64]) -> "TangentFamily":
+        """For each cap and each radius."""
+        widths, mass = np.diff(guess.edges), -np.diff(guess.q, prepend=1.0, append=0.0)
+        points, far = np.append(guess.q, _STEEPEST), radii[:, None]
+        steep = noise.slope(points, far)
+        rest = noise.least_probability(points, far) - steep * points
+        capped, own, cap = guess.q > _STEEPEST[:, None, None], slice(len(guess.q)), slice(len(guess.q), None)
+        slopes, rests = (np.where(capped, each[:, cap].T[..., None], each[:, own]) for each in (steep, rest))
+        constants = np.sum(widths * rests, axis=-1)
+        psis = np.zeros((*slopes.shape[:-1], len(guess.edges)))
+        np.cumsum(widths * slopes, axis=-1, out=psis[..., 1:])
+        constants -= 1e-14 * psis[..., -1]  # more than what rounding adds to the constant and to psi together
+        means = psis @ mass
+        variances = np.maximum(psis**2 @ mass - means**2, psis[..., -1] ** 2 * _LEAST_VARIANCE)
+        return cls(guess.edges, slopes, constants, psis, means, variances)
+
+    def _chosen(self, which: tuple[Any, ...]) -> "TangentFamily":
+        parts = (each[which] for each in (self.slopes, self.constants, self.psis, self.means, self.variances))
+        return TangentFamily(self.edges, *parts)
 
     def __len__(self) -> int:
         return len(self.constants)
@@ -130,58 +157,49 @@ class TangentFamily:
     @property
     def most(self) -> NDArray[np.float64]:
         """The largest value of each psi."""
-        return self.psis[:, -1]
+        return self.psis[..., -1]
 
     def foreseen(self, goal: float, n: int) -> NDArray[np.float64]:
         """The lower bound on ``T(R) - a`` that each tangent promises from n samples (Bernstein's approximation)."""
         return self.constants + self.means - np.sqrt(2 * self.variances * goal / n) - self.most * goal / (3 * n)
 
-    def payoff(self, which: int, seen: Summary) -> Payoff:
+    def payoff(self, which: "int | slice", seen: Summary) -> Payoff:
         """A block's samples of ``psi(X)``: under ``T(R) - a <= theta`` their mean is at most theta less the constant."""
         psi, slope = self.psis[which], self.slopes[which]
-        start, steep = psi[seen.interval], slope[seen.interval]
+        start, steep = psi[..., seen.interval], slope[..., seen.interval]
         y, spans = start + steep * (seen.means - self.edges[seen.interval]), steep * seen.spans
-        return Payoff(
-            float(self.constants[which]),
-            float(self.most[which]),
-            float(self.means[which]),
-            float(self.variances[which]),
-            y,
-            np.maximum(start, y - spans),
-            spans,
-            seen.counts,
+        low = np.maximum(start, y - spans)
+        constant, most, mean, variance = (
+            each[which] for each in (self.constants, self.most, self.means, self.variances)
         )
+        return Payoff(constant, most, mean, variance, y, low, spans, seen.counts)
 
 
-def tangent_bound(
+def tangent_bounds(
     rounds: Sequence[tuple[Pilot, Summary]],
     support: tuple[float, float],
     noise: Noise,
-    radius: float,
+    radii: NDArray[np.float64],
     alpha: float,
-) -> float:
-    """A lower bound on ``T(R)`` from consecutive blocks of samples.
+) -> NDArray[np.float64]:
+    """A lower bound on ``T(R)`` at each of several radii, from consecutive blocks of samples.
 
     Guarantee:
-        At most ``T(R)`` with probability at least ``1 - alpha``.
+        Each is at most ``T(R)`` with probability at least ``1 - alpha``.
     Requires:
         The blocks are independent samples of the same score.
     Source:
         Convexity of the Neyman-Pearson curve; betting: see :mod:`holdfast.means.betting`.
     """
     a, _ = support
-    if radius > FARTHEST * noise.scale:
-        return a
     goal = math.log(1 / alpha)
     n = sum(int(seen.counts.sum()) for _, seen in rounds)
     played = []
     for guess, seen in rounds:
-        tangents = TangentFamily.at(guess, noise, radius)
-        if len(tangents) == 0:
-            continue
-        best = int(np.argmax(tangents.foreseen(goal, n)))
-        played.append(tangents.payoff(best, seen).played(math.sqrt(2 * goal / (n * tangents.variances[best]))))
-    return a + largest_refuted(played, needed_wealth(alpha)) if played else a
+        tangents = TangentFamily.best(guess, noise, radii, goal, n)
+        stakes = np.sqrt(2 * goal / (n * np.maximum(tangents.variances, _FLAT)))
+        played.append(tangents.payoff(slice(None), seen).played(np.where(tangents.variances > 0, stakes, 0.0)))
+    return a + largest_refuted(played, needed_wealth(alpha))
 
 
 def aimed_bound(

@@ -1,6 +1,5 @@
 """The two uses of tangents: a whole curve, and one radius."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +9,11 @@ from numpy.typing import NDArray
 from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.curve import RadiusBound
 from holdfast.bounds.method import Method
-from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, joined, tangent_bound
+from holdfast.bounds.tangent import aimed_bound, guesses_and_blocks, tangent_bounds
 from holdfast.means import View
 from holdfast.means.star import block_sizes
 from holdfast.noise import Gaussian, Noise
-from holdfast.scores import Exceedances, Scores
+from holdfast.scores import Scores
 from holdfast.scores.rounding import SLACK
 from holdfast.validation import Sides, check_radius, per_side
 
@@ -30,9 +29,9 @@ class Tangents(Method):
     Guarantee:
         With probability at least ``1 - alpha``, for every radius at once.
     Requires:
-        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`): the first 1.5% only serve
-        to guess, every later block is played with a guess from all before it. Gaussian noise: between the knots, the bound
-        rests on its curvature.
+        Independent samples in arrival order (:class:`~holdfast.ScoreSamples`) or in a random one (certificates, runs): the
+        first few only serve to guess, every later block is played with a guess from all before it. Gaussian noise: between
+        the knots, the bound rests on its curvature.
     Source:
         Not in the paper; see docs/mathematics.md. Between the knots: :func:`through_knots`.
     """
@@ -47,8 +46,8 @@ class Tangents(Method):
         noise, support, each = scores.noise, scores.support, per_side(alpha, sides) / len(_KNOTS)
         values = np.full(len(_KNOTS), support[0])
         if scores.n >= 2:  # a single sample cannot both aim and measure
-            rounds = guesses_and_blocks(_doubling([view(block) for block in scores.blocks(block_sizes(scores.n))]))
-            values = np.array([tangent_bound(rounds, support, noise, noise.scale * float(r), each) for r in _KNOTS])
+            rounds = guesses_and_blocks([view(block) for block in scores.blocks(_doubling(scores.n))])
+            values = tangent_bounds(rounds, support, noise, noise.scale * _KNOTS, each)
         return partial(through_knots, noise, support, _KNOTS, values)
 
 
@@ -60,8 +59,8 @@ class Tangent(Method):
         With probability at least ``1 - alpha``, at ``radius``; hence at every smaller one (the bound is the same there) and,
         less tightly, at every larger one (Theorem 1 takes over). For every noise.
     Requires:
-        Independent samples in arrival order; a radius chosen without looking at them. The best of several radii tried on
-        one sample spends alpha once for each.
+        Independent samples in arrival order, or in a random one; a radius chosen without looking at them. The best of
+        several radii tried on one sample spends alpha once for each.
     Source:
         Not in the paper; see docs/mathematics.md.
     """
@@ -87,15 +86,12 @@ class Tangent(Method):
         return partial(through_knots, noise, support, np.array([self.radius / noise.scale]), np.array([value]))
 
 
-def _doubling(blocks: Sequence[Exceedances]) -> list[Exceedances]:
-    """The pilot, then neighbours joined to blocks about as long as everything before them."""
-    found, waiting, before = [blocks[0]], [], blocks[0].n
-    for block in blocks[1:]:
-        waiting.append(block)
-        if (size := sum(each.n for each in waiting)) >= before:
-            found.append(joined(waiting))
-            waiting, before = [], before + size
-    return [*found, joined(waiting)] if waiting else found
+def _doubling(n: int) -> list[int]:
+    """The sizes of a pilot, and of blocks as long as everything before them; the last, up to twice as long, takes what is left."""
+    ends = block_sizes(n)[:1]
+    while 3 * ends[-1] <= n:
+        ends.append(2 * ends[-1])
+    return [int(size) for size in np.diff([0, *ends, n])]
 
 
 def aimed_at(radius: float | None, method: Method) -> Method:

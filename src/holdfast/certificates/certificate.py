@@ -54,11 +54,6 @@ class Certificate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "claims", check_claims(self.claims, claimable(self.evidence.measures)))
         self.method.check_noise(self.noise)
-        if self.method.needs_order and not self.evidence.ordered:
-            raise InvalidArgument(
-                f"{self.method.name} needs the order of the copies, which this certificate has not kept; certify with "
-                f"aim=R, or with that method, or use CDF(band=BerkJones())"
-            )
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)
         check_count("predicted", self.predicted, at_least=0)
@@ -110,7 +105,7 @@ class Certificate:
         check_claimed(name, self.claims)
         if name not in self._known_curves:
             self._known_curves[name] = bound(
-                self.evidence[name].under(self.provenance.seen(self.noise)),
+                self.evidence[name].under(self.provenance.seen(self.noise), self.provenance.order),
                 alpha=self.alpha_per_claim,
                 method=self.method,
                 sides=self.sides,

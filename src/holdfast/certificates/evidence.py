@@ -5,8 +5,6 @@ Selection and estimation are different types, so that the copies a class was cho
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.measures import SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
 from holdfast.noise import Noise, sampled_noise
-from holdfast.scores import ScoreHistogram
+from holdfast.scores import RandomOrder, ScoreHistogram
 from holdfast.validation import check_count, check_number
 
 SCORE_UNIT = 2**40
@@ -56,6 +54,11 @@ class Provenance:
     def seen(self, noise: Noise) -> Noise:
         """What the copies know of the noise around the input."""
         return sampled_noise(noise, self.step, self.shift)
+
+    @property
+    def order(self) -> RandomOrder:
+        """The order of the copies for methods that need one: as likely as any other, and the same at every call."""
+        return RandomOrder(self.seed, self.index)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it.
@@ -102,7 +105,8 @@ class Evidence:
     """Votes of one class, and a histogram of each measure's scores, over ``n`` fresh noisy copies; counts add.
 
     ``evidence["score"]`` is the histogram of the measure of that name. What bounds a certificate is
-    ``evidence["score"].under(provenance.seen(noise))``, which allows for the input's distance to the grid and for drawing.
+    ``evidence["score"].under(provenance.seen(noise), provenance.order)``, which allows for the input's distance to the grid
+    and for drawing.
     """
 
     n: int
@@ -128,18 +132,6 @@ class Evidence:
         for info, histogram in self.histograms.items():
             if histogram.support != info.support:
                 raise InvalidArgument(f"the {info.name} must have the support {info.support}, got {histogram.support}")
-
-    @classmethod
-    def of_blocks(cls, blocks: "Sequence[Evidence]") -> "Evidence":
-        """Blocks of copies as one, which remembers them and their order."""
-        whole = reduce(add, blocks)
-        kept = {info: ScoreHistogram.of_blocks([each.histograms[info] for each in blocks]) for info in whole.measures}
-        return cls(whole.n, whole.votes, kept)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the order of the copies is known, block by block."""
-        return all(histogram.parts for histogram in self.histograms.values())
 
     @property
     def measures(self) -> tuple[MeasureInfo, ...]:

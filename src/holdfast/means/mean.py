@@ -18,7 +18,7 @@ class MeanBound(ABC):
     """False for a plug-in estimate, which is drawn in figures and is not a certificate."""
 
     needs_order = False
-    """True if samples must be kept in the order of their arrival."""
+    """True if samples must come in an order: that of their arrival, or a random one."""
 
     @property
     @abstractmethod

@@ -18,15 +18,17 @@ from scipy.special import ndtri
 
 from holdfast.means.rounds import BettingRound, Payoff, largest_refuted, needed_wealth
 
-_PILOT, _LEAST_PILOT = 0.015, 20
+_PILOT, _MOST_PILOT, _TAIL, _LEAST_PILOT = 0.015, 0.05, 500, 20
+"""A share of all samples; it may be the larger one until there are enough to guess a tail from."""
 _BLOCKS, _LEAST_BLOCK, _HASTE = 64, 25, 1.5
 _PART = 0.1
 _CELL, _REACH, _MARGIN, _MOST_CELLS = 0.15, 4.0, 2.0, 400
 
 
 def block_sizes(n: int) -> list[int]:
-    """A pilot, then at most 64 blocks that become shorter towards the end, where bets change most."""
-    pilot = min(max(int(_PILOT * n), min(_LEAST_PILOT, n // 2)), n - 1)
+    """A pilot, from which a tail can be guessed, then at most 64 blocks that become shorter towards the end, where bets change most."""
+    tail = min(_TAIL, int(_MOST_PILOT * n))
+    pilot = min(max(int(_PILOT * n), tail, min(_LEAST_PILOT, n // 2)), n - 1)
     count = min(_BLOCKS, max(1, (n - pilot) // _LEAST_BLOCK))
     rest = (n - pilot) * (1 - np.linspace(0, 1, count + 1)) ** _HASTE
     ends = np.unique(n - np.round(rest).astype(np.int64))
@@ -71,7 +73,9 @@ class StarGame:
             for each in self._rounds:
                 self._wealth += each.log_wealth(self._tops)
         if self._tops is None:
-            stake: float | NDArray[np.float64] = math.sqrt(2 * self._needed / ((self.n - self.seen) * payoff.variance))
+            stake: float | NDArray[np.float64] = math.sqrt(
+                2 * self._needed / ((self.n - self.seen) * float(payoff.variance))
+            )
         else:
             stake = self._hedge(payoff, self._tops)
         played = payoff.played(stake)
@@ -96,14 +100,15 @@ class StarGame:
         below = float(self._tops[first - 1]) if first else 0.0
         return max(
             below,
-            largest_refuted([each.of(first) for each in self._rounds], self._needed, float(self._tops[first])),
+            float(largest_refuted([each.of(first) for each in self._rounds], self._needed, self._tops[first])),
         )
 
     def _cells(self, payoff: Payoff) -> NDArray[np.float64]:
         """The upper ends of cells: fine where the bound is expected, as far as early samples may be wrong about that."""
-        drawn, error = self.n - self._left, math.sqrt(payoff.variance / (self.n - self.seen))
-        reach = _REACH * math.sqrt(payoff.variance * (1 / max(drawn, 1) - 1 / self.n)) + _MARGIN * error
-        expected = payoff.constant + payoff.mean + float(ndtri(self.alpha)) * error
+        variance = float(payoff.variance)
+        drawn, error = self.n - self._left, math.sqrt(variance / (self.n - self.seen))
+        reach = _REACH * math.sqrt(variance * (1 / max(drawn, 1) - 1 / self.n)) + _MARGIN * error
+        expected = float(payoff.constant + payoff.mean) + float(ndtri(self.alpha)) * error
         count = min(max(int(2 * reach / (_CELL * error)), 2), _MOST_CELLS)
         tops = np.clip(np.linspace(expected - reach, expected + reach, count), 0.0, self.highest)
         return np.append(np.unique(tops[tops < self.highest]), self.highest)

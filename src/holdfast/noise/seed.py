@@ -11,10 +11,11 @@ from holdfast.errors import InvalidArgument
 
 
 class Stage(IntEnum):
-    """What noisy copies are used for; the two stages never share copies."""
+    """What words are drawn for: noisy copies for one of two purposes, and an order of counted samples. Stages share none."""
 
     SELECTION = 0
     ESTIMATION = 1
+    ORDER = 2
 
 
 def secret_seed() -> int:

@@ -20,7 +20,7 @@ from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_columns, read_entries, read_scores, read_shifts
 from holdfast.runs.tsv import PAPER_RADII, log_table
-from holdfast.scores import OccupiedCounters
+from holdfast.scores import OccupiedCounters, RandomOrder
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
@@ -129,7 +129,11 @@ class CertifiedRun(Run):
     def scores(self, measure: str) -> Iterator[OccupiedCounters]:
         """The stored counts of every input's scores, in the order of the index."""
         stored = read_scores(self.folder, self.measure(measure), self.noise)
-        return (scores.under(self.seen(shift)) for scores, shift in zip(stored, self.shifts, strict=True))
+        indices = self.columns(["index"])["index"].tolist()
+        return (
+            scores.under(self.seen(shift), self.order(index))
+            for scores, shift, index in zip(stored, self.shifts, indices, strict=True)
+        )
 
     def _curves(self, measure: str, method: str) -> Iterator[Curve]:
         chosen, sides = method_named(method), self.config["sides"]
@@ -139,6 +143,10 @@ class CertifiedRun(Run):
     def seen(self, shift: float) -> Noise:
         """What the copies know of the noise around an input that is so far from the point sampled."""
         return sampled_noise(self.noise, self.step, float(shift))
+
+    def order(self, index: int) -> RandomOrder:
+        """The order of an input's copies, for methods that need one."""
+        return RandomOrder(int(self.config["provenance"]["seed"], 16), index)
 
     def _export(self, measure: str) -> pa.Table:
         given, seconds = self.answers, self.columns(["seconds"])["seconds"]

@@ -134,9 +134,9 @@ def claims_of(run: CertifiedRun, asked: ClaimsAsked) -> Claims:
 
 
 def _with_fewer(certificate: Certificate, measure: str, asked: ClaimsAsked) -> NDArray[np.float64]:
-    scores = certificate.evidence[measure]
+    scores, known = certificate.evidence[measure], certificate.provenance
     fewer = bound(
-        scores.thinned(asked.supposed(scores.n)).under(certificate.provenance.seen(certificate.noise)),
+        scores.thinned(asked.supposed(scores.n)).under(known.seen(certificate.noise), known.order),
         alpha=certificate.alpha_per_claim,
         method=certificate.method,
         sides=certificate.sides,

@@ -20,8 +20,8 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
     """Write ``source`` again with ``bins`` bins a histogram, to keep or to send; the source is left as it is.
 
     Guarantee:
-        The copy's certificates are valid as they stand, for the same samples and the same alpha: lower bounds are at most
-        those of the source, upper bounds at least, and votes and label radii are equal.
+        The copy's certificates are valid as they stand, for the same samples and the same alpha: votes and label radii are
+        equal, and lower bounds are at most those of the source, upper bounds at least, unless the method bets on samples in order.
     """
     if not isinstance(source, CertifiedRun):
         raise InvalidArgument(

@@ -86,11 +86,6 @@ def execute(
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
     data = plan.data
-    if plan.settings.method.needs_order:
-        raise InvalidArgument(
-            f"a run keeps counts, not the order of the copies that {plan.settings.method.name} needs; use CDF(band=BerkJones()), "
-            f"or certify(x, aim=R) and decide(x, ...) for a question about one radius"
-        )
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     step = _step(plan, smoothed)
     config = _config(plan, settings, smoothed, check_seed(plan.seed), step)

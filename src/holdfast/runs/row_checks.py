@@ -117,7 +117,7 @@ class RowChecks:
         for info in self._measures:
             computed[lower_at_0(info.name)] = None
             if info.name in claims:
-                scores = _scores(row, info, run).under(seen)
+                scores = _scores(row, info, run).under(seen, run.order(row["index"]))
                 curve = bound(scores, alpha=self._alpha, method=self._method, sides=run.config["sides"])
                 found = float(curve.lower(0.0))
                 computed[lower_at_0(info.name)] = found

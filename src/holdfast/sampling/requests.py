@@ -7,16 +7,13 @@ returns the result. Many requests can be open at once, so that batches stay full
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Generic, TypeVar, cast
 
-import numpy as np
 from torch import Tensor
 
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Selection
 from holdfast.errors import InvalidArgument
-from holdfast.means.star import block_sizes
 from holdfast.noise import Noise
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
@@ -123,18 +120,13 @@ class CertifyRequest(Request[Sampled]):
     """The paper's algorithm: choose the class on ``n0`` copies, count its scores on ``n`` others.
 
     The bounds are computed from the counts; the two kinds of copies never mix, so the choice costs no alpha.
-    ``ordered`` keeps counts of blocks of copies, for methods that need their order.
     """
 
-    ordered: bool = field(default=False, kw_only=True)
-
     def steps(self) -> Step[Sampled]:
-        """All spans at once: the others count for the class that the first one chooses."""
+        """Both spans at once: the second counts for the class that the first one chooses."""
         choosing = self._selection()
-        ends = [0, *np.cumsum(block_sizes(self.n)).tolist()] if self.ordered else [0, self.n]
-        selection, *blocks = yield choosing, *(self._estimation(*each, choosing) for each in pairwise(ends))
-        evidence = cast(list[Evidence], blocks)
-        return Sampled(cast(Selection, selection), Evidence.of_blocks(evidence) if self.ordered else evidence[0])
+        selection, evidence = yield choosing, self._estimation(0, self.n, choosing)
+        return Sampled(cast(Selection, selection), cast(Evidence, evidence))
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ reach them? (:class:`Exceedances`.)
 
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.histogram import OccupiedCounters, ScoreHistogram
+from holdfast.scores.order import RandomOrder
 from holdfast.scores.samples import ScoreSamples
 
-__all__ = ["Exceedances", "OccupiedCounters", "ScoreHistogram", "ScoreSamples", "Scores"]
+__all__ = ["Exceedances", "OccupiedCounters", "RandomOrder", "ScoreHistogram", "ScoreSamples", "Scores"]

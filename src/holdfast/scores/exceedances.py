@@ -90,5 +90,5 @@ class Scores(ABC):
         """The samples in blocks, in the order of their arrival; counts have none."""
         raise InvalidArgument(
             "a histogram has forgotten in which order its samples came, which a tangent needs; "
-            "use ScoreSamples, or a band: CDF(band=BerkJones())"
+            "use ScoreSamples, a certificate or a run, whose seed gives an order, or a band: CDF(band=BerkJones())"
         )

@@ -1,9 +1,8 @@
 """Counts of scores on a fixed grid: memory does not depend on how many there are, and histograms add."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
-from operator import add
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.noise import Noise, as_noise, noise_fields, stored_noise
 from holdfast.scores.exceedances import Exceedances, Scores
 from holdfast.scores.grid import Grid
+from holdfast.scores.order import RandomOrder
 from holdfast.validation import check_count, check_support
 
 MOST_BINS = 2**24
@@ -22,8 +22,8 @@ MOST_BINS = 2**24
 class OccupiedCounters(Scores):
     """A histogram by the counters that are not zero: as it is stored and sent, and all that bounds look at.
 
-    Trusted as it is: made from a :class:`ScoreHistogram`, or read from where one was stored. ``parts`` are the same samples
-    in blocks, in the order of their arrival, where that was kept.
+    Trusted as it is: made from a :class:`ScoreHistogram`, or read from where one was stored. ``order`` puts the samples in
+    an order, for methods that need one.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class OccupiedCounters(Scores):
         grid: Grid,
         *,
         noise: Noise,
-        parts: "tuple[OccupiedCounters, ...]" = (),
+        order: RandomOrder | None = None,
     ) -> None:
-        self.parts = parts
+        self.order = order
         self.occupied, self.counts = np.asarray(occupied, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         self.grid, self.support, self.noise = grid, grid.support, noise
 
@@ -44,14 +44,19 @@ class OccupiedCounters(Scores):
         """How many samples there are."""
         return int(self.counts.sum())
 
-    def under(self, noise: Noise) -> "OccupiedCounters":
-        """The same counts, as samples under another noise."""
-        parts = tuple(part.under(noise) for part in self.parts)
-        return OccupiedCounters(self.occupied, self.counts, self.grid, noise=noise, parts=parts)
+    def under(self, noise: Noise, order: RandomOrder | None = None) -> "OccupiedCounters":
+        """The same counts, as samples under another noise, in a random order."""
+        return OccupiedCounters(self.occupied, self.counts, self.grid, noise=noise, order=order)
 
     def blocks(self, sizes: Sequence[int]) -> list[Scores]:
-        """The blocks that were kept, if they have these sizes."""
-        return list(self.parts) if [part.n for part in self.parts] == list(sizes) else super().blocks(sizes)
+        """The samples in blocks, in their random order."""
+        if self.order is None:
+            return super().blocks(sizes)
+        return [self._some(counts) for counts in self.order.split(self.counts, sizes)]
+
+    def _some(self, counts: NDArray[np.int64]) -> "OccupiedCounters":
+        k = np.flatnonzero(counts)
+        return OccupiedCounters(self.occupied[k], counts[k], self.grid, noise=self.noise)
 
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
@@ -78,7 +83,6 @@ class ScoreHistogram(Scores):
     counts: NDArray[np.int64]
     support: tuple[float, float]
     noise: Noise
-    parts: tuple[OccupiedCounters, ...] = field(init=False, default=())
 
     def __init__(
         self,
@@ -98,23 +102,10 @@ class ScoreHistogram(Scores):
         object.__setattr__(self, "support", check_support(support))
         object.__setattr__(self, "noise", as_noise(noise, sigma))
 
-    @classmethod
-    def of_blocks(cls, blocks: "Sequence[ScoreHistogram]") -> "ScoreHistogram":
-        """The samples of several blocks as one, which remembers the blocks and their order: what tangents need."""
-        whole = reduce(add, blocks)
-        if len(blocks) == 1:
-            whole = ScoreHistogram(whole.counts, support=whole.support, noise=whole.noise)
-        object.__setattr__(whole, "parts", tuple(block.compact() for block in blocks))
-        return whole
-
     @property
     def n(self) -> int:
         """How many samples there are."""
         return int(self.counts.sum())
-
-    def blocks(self, sizes: Sequence[int]) -> list[Scores]:
-        """The blocks that it was made of, if they have these sizes."""
-        return self.compact().blocks(sizes)
 
     @property
     def grid(self) -> Grid:
@@ -129,11 +120,11 @@ class ScoreHistogram(Scores):
     def compact(self) -> "OccupiedCounters":
         """The same counts without the zeros."""
         k = self.occupied
-        return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise, parts=self.parts)
+        return OccupiedCounters(k, self.counts[k], self.grid, noise=self.noise)
 
-    def under(self, noise: Noise) -> "OccupiedCounters":
-        """The same counts, as samples under another noise."""
-        return self.compact().under(noise)
+    def under(self, noise: Noise, order: RandomOrder | None = None) -> "OccupiedCounters":
+        """The same counts, as samples under another noise, in a random order."""
+        return self.compact().under(noise, order)
 
     def survival_lower(self) -> Exceedances:
         """Samples count as the lower edge of their bin."""
@@ -195,7 +186,7 @@ class ScoreHistogram(Scores):
         unpack = partial(
             ScoreHistogram.from_occupied, bins=self.counts.size - 1, support=self.support, noise=self.noise
         )
-        return unpack, small, {"parts": self.parts}
+        return unpack, small
 
     def to_dict(self) -> dict[str, Any]:
         """The occupied counters, as plain numbers."""
@@ -206,11 +197,6 @@ class ScoreHistogram(Scores):
             "bins": self.counts.size - 1,
             "occupied": k.tolist(),
             "counts": self.counts[k].tolist(),
-            **(
-                {"blocks": [[part.occupied.tolist(), part.counts.tolist()] for part in self.parts]}
-                if self.parts
-                else {}
-            ),
         }
 
     @classmethod
@@ -222,14 +208,7 @@ class ScoreHistogram(Scores):
             raise InvalidInput("occupied and counts must be lists of whole numbers, as many of one as of the other")
         if np.unique(where).size != where.size:
             raise InvalidInput("occupied must name each counter once")
-        made = partial(cls.from_occupied, bins=d["bins"], support=tuple(d["support"]), noise=stored_noise(d))
-        whole = made(where, counts)
-        if "blocks" not in d:
-            return whole
-        in_order = cls.of_blocks([made(*block) for block in d["blocks"]])
-        if in_order != whole:
-            raise InvalidInput("the blocks of a histogram must add up to its counts")
-        return in_order  # type: ignore[return-value]
+        return cls.from_occupied(where, counts, bins=d["bins"], support=tuple(d["support"]), noise=stored_noise(d))
 
     @classmethod
     def from_occupied(

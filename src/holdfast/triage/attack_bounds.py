@@ -157,9 +157,9 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
         keys.add(key)
         known = _check_label(label)
         evidence, method = certificate.evidence, certificate.method
-        seen = certificate.provenance.seen(evidence.noise)
-        score = bound(evidence["score"].under(seen), alpha=alpha / 2, method=method, sides="both")
-        margin = bound(evidence["margin"].under(seen), alpha=alpha / 2, method=method)
+        seen = certificate.provenance.seen(evidence.noise), certificate.provenance.order
+        score = bound(evidence["score"].under(*seen), alpha=alpha / 2, method=method, sides="both")
+        margin = bound(evidence["margin"].under(*seen), alpha=alpha / 2, method=method)
         # The service's copies are drawn with an error, too: bounds are on the averages that it draws from.
         off = DRAWING_ERROR if mine.step else 0.0
         low, high = max(0.0, score.lower(radius) - off), min(1.0, score.upper(radius) + off)
