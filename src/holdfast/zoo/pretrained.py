@@ -17,8 +17,10 @@ EMBEDDED_MODELS = {
     EMBEDDED_MODEL: "fashion_mnist_sigma0.25.safetensors",
     "cifar10-sigma0.25": "cifar10_resnet110_sigma0.25.safetensors",
     "cifar10-sigma0.50": "cifar10_resnet110_sigma0.50.safetensors",
+    "cifar10-plain-sigma0.25": "cifar10_resnet110_plain_sigma0.25.safetensors",
+    "cifar10-plain-sigma0.50": "cifar10_resnet110_plain_sigma0.50.safetensors",
 }
-"""A small network for Fashion-MNIST and the paper's ResNet-110 for CIFAR-10, each trained with noise of its sigma."""
+"""A small network for Fashion-MNIST and ResNet-110 for CIFAR-10, each trained with noise of its sigma; "plain": as the paper's networks were."""
 
 
 @dataclass(frozen=True)
