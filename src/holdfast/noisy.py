@@ -40,12 +40,19 @@ class NoisyModel(ABC):
         return self.model.fingerprint()
 
     def provenance(
-        self, step: float, *, seed: int = 0, index: int = 0, seconds: float = 0.0, shift: float = 0.0
+        self,
+        step: float,
+        *,
+        seed: int = 0,
+        index: int = 0,
+        seconds: float = 0.0,
+        compiled: bool = False,
+        shift: float = 0.0,
     ) -> Provenance:
         """The record of how noisy copies on a grid were made."""
         model, noise = self.model, noise_name(self.noise, step, self.model.device)
         made = (noise, model.name, str(model.device), model.precision, installed_version())
-        return Provenance(seed, index, *made, seconds=seconds, compiled=model.compiled, step=step, shift=shift)
+        return Provenance(seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift)
 
     def run_requests(
         self,
@@ -55,10 +62,22 @@ class NoisyModel(ABC):
         on_copies: OnDone = ignore,
         *,
         in_order: bool = True,
+        inputs: int | None = None,
+        say: Callable[[str], None] = ignore,
     ) -> Iterator[AnyRequest]:
         """Requests as they are finished, on a grid of this step: what every other method is made of."""
-        size, rest = check_batch(batch) or self.batch, {"measures": self.measures, "in_order": in_order}
-        return self.engine.run(self.model, self.noise, requests, step=step, batch=size, on_copies=on_copies, **rest)  # type: ignore[arg-type]
+        return self.engine.run(
+            self.model,
+            self.noise,
+            requests,
+            step=step,
+            measures=self.measures,
+            batch=check_batch(batch) or self.batch,
+            on_copies=on_copies,
+            in_order=in_order,
+            inputs=inputs,
+            say=say,
+        )
 
     def about(
         self,
@@ -69,12 +88,16 @@ class NoisyModel(ABC):
         on_copies: OnDone = ignore,
         *,
         in_order: bool = True,
+        say: Callable[[str], None] = ignore,
     ) -> Iterator[tuple[AnyRequest, float]]:
         """Requests about inputs as they are finished, with the step of their grid; those on one grid share batches."""
         keyed = enumerate(zip(check_indices(indices, len(inputs)), inputs, strict=True))
+        left = len(inputs) if len(inputs) > 1 else None  # after a single one, another may come
         for step, some in groupby(keyed, lambda each: each[1][1].step):
             requests = (make(k, index, at) for k, (index, at) in some)
-            for request in self.run_requests(requests, step, batch, on_copies, in_order=in_order):
+            found = self.run_requests(requests, step, batch, on_copies, in_order=in_order, inputs=left, say=say)
+            for request in found:
+                left = left and left - 1
                 yield request, step
 
     def at(self, x: Input, seed: int | None, index: int) -> tuple[GridInput, int, int]:

@@ -15,6 +15,32 @@ OnDone = Callable[[int], None]
 _PATIENCE_S = 2.0
 
 
+class ProgressLine:
+    """What reports done work, and says what else takes a while; by itself it shows nothing."""
+
+    def __call__(self, done: int) -> None:
+        """So much more is done."""
+
+    def say(self, text: str) -> None:
+        """What is being done instead of the work; the empty string when that is over."""
+
+
+class _Bar(ProgressLine):
+    def __init__(self, bar: Progress, what: str, total: int) -> None:
+        self._bar, self._what, self._start = bar, what, time.monotonic()
+        self._task = bar.add_task(what, total=total)
+
+    def __call__(self, done: int) -> None:
+        self._bar.update(self._task, advance=done)
+        if time.monotonic() - self._start > _PATIENCE_S:
+            self._bar.start()
+
+    def say(self, text: str) -> None:
+        self._bar.update(self._task, description=text or self._what)
+        if text:
+            self._bar.start()
+
+
 class _Rate(ProgressColumn):
     """Work per second, in the bar's unit."""
 
@@ -32,13 +58,13 @@ def ignore(*_: object) -> None:
 
 
 @contextmanager
-def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[OnDone]:
-    """Yield a function to report done work to; the bar appears on stderr after two seconds.
+def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[ProgressLine]:
+    """Yield what to report done work to; the bar appears on stderr after two seconds.
 
     ``show=None`` shows it if stderr is a terminal.
     """
     if not (sys.stderr.isatty() if show is None else show):
-        yield ignore
+        yield ProgressLine()
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -50,16 +76,8 @@ def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | No
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task(what, total=total)
-    start = time.monotonic()
-
-    def advance(done: int) -> None:
-        bar.update(task, advance=done)
-        if not bar.live.is_started and time.monotonic() - start > _PATIENCE_S:
-            bar.start()
-
     try:
-        yield advance
+        yield _Bar(bar, what, total)
     finally:
         if bar.live.is_started:
             bar.stop()

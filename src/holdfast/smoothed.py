@@ -40,7 +40,7 @@ class SmoothedClassifier(NoisyModel):
         device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
         batch: rows of a forward pass; found automatically if not given, and halved if memory runs out.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``; the certificate is about the network at it.
-        compile: compile the module before sampling; by default if the work per input is worth it.
+        compile: compile the module before sampling, or never; by default once the work that lies ahead outweighs compiling.
         engine: runs the noisy copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
 
     A module's structure is fixed here; weights that are changed in place later count at the next call.
@@ -155,7 +155,7 @@ class SmoothedClassifier(NoisyModel):
             return CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
 
         with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
-            for request, grid in self.about(inputs, indices, make, batch, on_copies):
+            for request, grid in self.about(inputs, indices, make, batch, on_copies, say=on_copies.say):
                 made = self.provenance(grid, **request.keyed)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
 
@@ -214,7 +214,7 @@ class SmoothedClassifier(NoisyModel):
 
         found: dict[int, Decision] = {}
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
-            for request, _ in self.about(inputs, indices, make, batch, in_order=False):
+            for request, _ in self.about(inputs, indices, make, batch, in_order=False, say=on_decided.say):
                 found[request.position] = request.answer
                 on_decision(request.position, request.answer)
                 on_decided(1)

@@ -4,6 +4,7 @@ import itertools
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from holdfast.models import TorchModel
 from holdfast.models.fast.compile import options_for, quiet_compiler
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import precision_named
+from holdfast.sampling import CertifyRequest
 from networks import CHANGES_IN_PLACE, Knobs, images, small_net
 
 CPU = torch.device("cpu")
@@ -189,13 +191,98 @@ def test_what_was_compiled_and_turns_wrong_later_gives_no_certificate(monkeypatc
         hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=2_000)
 
 
-def test_work_per_input_alone_decides_whether_to_compile() -> None:
+def test_a_cluster_compiles_by_the_work_of_one_input_alone() -> None:
     model = TorchModel(small_net())
     model.validate(torch.rand(4, 1, 6, 6))
     assert model.flops == 2 * (5 * 9 * 36 + 180 * 4)
-    for work, compiled in ((1e12, False), (1e14, True), (1e12, False)):
-        model.choose_compile(int(work / model.flops))
-        assert model.compiled is compiled
+    for work, compiled in ((1e12, False), (1e14, True)):
+        assert model.worth_compiling(int(work / model.flops)) is compiled
+
+
+@pytest.fixture
+def cheap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[int]]:
+    """Compiling costs nothing, and gives the module; the calls of each graph."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("holdfast.models.torch.expected_cost", lambda *_: 0.0)
+    return stand_in(monkeypatch, lambda scores, _: scores)
+
+
+def test_many_inputs_begin_uncompiled_and_each_is_sampled_one_way_which_it_records(cheap: list[list[int]]) -> None:
+    xs, net = torch.from_numpy(images(7)), small_net()
+    said: list[str] = []
+    smoothed = hf.SmoothedClassifier(net, 0.3)
+    requests = [CertifyRequest(x, 1, k, 12, 6_000) for k, x in enumerate(xs)]
+    found = list(smoothed.run_requests(requests, 0.0, 64, inputs=7, say=said.append))
+    ways = [request.compiled for request in found]
+    assert ways == sorted(ways)
+    assert (ways[0], ways[-1]) == (False, True)
+    assert [text for text in said if text] == ["compiling once, about 0 s"]
+    assert said[-1] == ""
+    alike = {way: hf.SmoothedClassifier(net, 0.3, compile=way) for way in (False, True)}
+    for k, request in enumerate(found):
+        one = CertifyRequest(xs[k], 1, k, 12, 6_000)
+        same = next(alike[request.compiled].run_requests([one], 0.0, 64)).answer
+        assert request.answer.evidence == same.evidence
+    assert len(cheap) == 2
+
+
+def test_certificates_record_which_way_their_own_copies_were_counted(cheap: list[list[int]]) -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    many = smoothed.certify_many(torch.from_numpy(images(7)), n=6_000, seed=1)
+    assert not many[0].provenance.compiled
+    assert many[-1].provenance.compiled
+    assert smoothed.certify(X, n=500).provenance.compiled  # it is compiled already
+    assert not smoothed.certify(X, n=500, batch=16).provenance.compiled  # not for these batches
+    assert len(cheap) == 1
+
+
+def test_single_calls_are_compiled_once_enough_was_spent_by_them(cheap: list[list[int]]) -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    assert [smoothed.certify(X, n=500).provenance.compiled for _ in range(3)] == [False, True, True]
+    decisions = hf.SmoothedClassifier(small_net(), 0.3)
+    for _ in range(2):
+        decisions.decide(X, at_least=0.5, radius=0.1, n_max=2_000)
+    assert decisions.certify(X, n=500).provenance.compiled
+    assert len(cheap) == 2
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_asks_for_either_gets_it_from_the_first_batch_on(asked: bool, cheap: list[list[int]]) -> None:
+    many = hf.SmoothedClassifier(small_net(), 0.3, compile=asked).certify_many(torch.from_numpy(images(3)), n=2_000)
+    assert {cert.provenance.compiled for cert in many} == {asked}
+    assert len(cheap) == asked
+
+
+def test_what_turns_out_wrong_when_it_is_compiled_goes_on_uncompiled(
+    monkeypatch: pytest.MonkeyPatch, cheap: list[list[int]]
+) -> None:
+    stand_in(monkeypatch, lambda scores, _: scores.flip(1))
+    smoothed = hf.SmoothedClassifier(small_net(), 0.3)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+        many = smoothed.certify_many(torch.from_numpy(images(7)), n=6_000)
+    assert not any(cert.provenance.compiled for cert in many)
+    assert not smoothed.certify(X, n=500).provenance.compiled
+
+
+def test_how_long_compiling_took_is_kept_beside_the_compilers_results(
+    cheap: list[list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=500)
+    (kept,) = (tmp_path / "holdfast").iterdir()
+    kept.write_text("7.5")
+    known = TorchModel(small_net(seed=3)).compile_rule(X.shape)  # other weights are the same graph
+    assert known.cost == 7.5
+    assert TorchModel(small_net()).compile_rule(torch.Size((1, 8, 8))).cost == 0.0
+    assert TorchModel(small_net(), compiled=False).compile_rule(X.shape).cost == float("inf")
+    time = TorchModel(small_net()).compile_time(X.shape)
+    time.remember(9.0)
+    assert time.seconds == 9.0
+    kept.unlink()
+    time.remember(9.0)
+    assert time.seconds == 4.5  # it will find the compiler's results
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(kept))
+    TorchModel(small_net()).compile_time(X.shape).remember(1.0)  # a file: there is no such folder
+    assert TorchModel(small_net()).compile_time(X.shape).seconds is None
 
 
 DESCRIPTIONS = {

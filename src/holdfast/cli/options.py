@@ -50,7 +50,9 @@ PRECISION: Any = typer.Option(
     "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
 )
 COMPILE: Any = typer.Option(
-    None, "--compile/--no-compile", help="Compile the network first; by default if the work per input is worth it."
+    None,
+    "--compile/--no-compile",
+    help="Compile the network first, or never; by default once the work that lies ahead outweighs it.",
 )
 PROGRESS: Any = typer.Option(None, help="Show a progress bar; by default if stderr is a terminal.")
 

@@ -8,6 +8,7 @@ from threading import RLock
 import torch
 from torch import Tensor
 
+from holdfast.models.compile_rule import CompileRule
 from holdfast.models.outputs import checked_probabilities
 
 running = RLock()
@@ -75,8 +76,16 @@ class Model(ABC):
         """Probabilities of a few rows, refused in words if they are not a classifier's."""
         return checked_probabilities(self.name, self.probabilities(rows), len(rows), logits=False)
 
-    def choose_compile(self, copies: int) -> None:  # noqa: B027
-        """Learn how many copies an input takes, where that decides how to run."""
+    def compile_rule(self, shape: torch.Size) -> CompileRule:  # noqa: ARG002
+        """When to compile for inputs of a shape, where that is left to Holdfast; by default never."""
+        return CompileRule()
+
+    def worth_compiling(self, copies: int) -> bool:  # noqa: ARG002
+        """Whether one input of so many copies alone is so much work that compiling is worth it."""
+        return False
+
+    def choose_compile(self, compiled: bool) -> None:  # noqa: B027
+        """Run compiled from now on, or not, where nobody asked for either."""
 
     def fallback(self, reason: str) -> bool:  # noqa: ARG002
         """Run in a plainer way from now on, for ``reason``; False if this is the plainest."""

@@ -1,6 +1,7 @@
 """Any ``torch.nn.Module`` as a model, and the replicas that run in its place."""
 
 import copy
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,8 +12,17 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.compile_rule import CompileRule
 from holdfast.models.ensemble import checked_members
-from holdfast.models.fast.compile import compiled_module, has_wide_convolutions, is_worth_compiling, quiet_compiler
+from holdfast.models.fast.compile import (
+    compiled_module,
+    expected_cost,
+    expected_gain,
+    has_wide_convolutions,
+    is_worth_compiling,
+    quiet_compiler,
+)
+from holdfast.models.fast.compile_times import CompileTime
 from holdfast.models.fast.flops import counted_flops
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import Precision, precision_named
@@ -33,7 +43,7 @@ class TorchModel(Model):
     are seen whenever sampling begins. A module that cannot be replicated is run itself, by one worker.
 
     Parameters:
-        compiled: compile the module before sampling; None does so when the work per input makes it pay. A module
+        compiled: compile the module before sampling; None does so once the work that lies ahead makes it pay. A module
             that cannot be compiled is run as it is, with a warning.
     """
 
@@ -62,8 +72,8 @@ class TorchModel(Model):
         self.name = type(net).__name__
         self.precision = precision
         self._asked = compiled
-        self.compiled = bool(compiled)
         self._snapshot = _snapshot(net)
+        self.compiled = bool(compiled) and self._snapshot is not None
         self._module = net if self._snapshot is None else self._snapshot.load()
         self._graphs: dict[torch.device, TorchReplica] = {}
         self._net, self._weights = net, weights_of(net)
@@ -144,10 +154,28 @@ class TorchModel(Model):
             )
         return checked_probabilities(self.name, answer, len(rows), logits=self._logits)
 
-    def choose_compile(self, copies: int) -> None:
-        """Compile if an input of so many copies is worth it, and nobody said otherwise."""
+    def compile_rule(self, shape: torch.Size) -> CompileRule:
+        """Never, if somebody asked for one or the other, or the module cannot be replicated."""
+        if self._asked is not None or self._snapshot is None:
+            return CompileRule()
+        known = self.compile_time(shape).seconds
+        return CompileRule(
+            expected_cost(self._module, self.device) if known is None else known, expected_gain(self.device)
+        )
+
+    def compile_time(self, shape: torch.Size) -> CompileTime:
+        """How long compiling for inputs of a shape took, where the compiler keeps its results."""
+        kind = "cpu" if self.device.type == "cpu" else torch.cuda.get_device_name(self.device)
+        return CompileTime.of(structure_hash(self._module), tuple(shape), self.precision, kind)
+
+    def worth_compiling(self, copies: int) -> bool:
+        """By the operations alone: nothing is measured."""
+        return is_worth_compiling(self.device, self.flops * copies)
+
+    def choose_compile(self, compiled: bool) -> None:
+        """Where nobody asked for either, and the module can be replicated."""
         if self._asked is None:
-            self.compiled = is_worth_compiling(self.device, self.flops * copies)
+            self.compiled = compiled and self._snapshot is not None
 
     def replicate(self, device: torch.device) -> "TorchReplica | None":
         """A replica that shares the weights; or has copies of them, where it is compiled, rounded or elsewhere."""
@@ -222,8 +250,11 @@ class TorchReplica(Model):
         if calls < 2:
             self._calls[batch.shape] = calls + 1
             watching = quiet_compiler() if calls == 0 else torch.compiler.set_stance("fail_on_recompile")
+        began = time.monotonic()
         with watching:
             answer = self._source._run(self.forward, batch)
+        if calls == 0:
+            self._source.compile_time(batch.shape[1:]).remember(time.monotonic() - began)
         return as_probabilities(answer, logits=self._source._logits)
 
     @property

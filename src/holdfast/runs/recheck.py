@@ -90,7 +90,9 @@ def recheck(
 
     found: list[tuple[RecheckedClaim, ...]] = [()] * len(about)
     with progress_bar("rechecking", len(about), unit="inputs", show=progress) as on_inputs:
-        for request in smoothed.run_requests(requests(), known.step, batch, in_order=False):
+        for request in smoothed.run_requests(
+            requests(), known.step, batch, in_order=False, inputs=len(about), say=on_inputs.say
+        ):
             found[request.position] = _ended(about[request.position], *request.answer)
             on_inputs(1)
     return Recheck(

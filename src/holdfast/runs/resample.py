@@ -104,7 +104,8 @@ def resample(
     said = f"fresh noise for {len(entries)} inputs; what is true is flagged with probability {rate:g} at most"
     copies = sum(entry.certificate.n0 + entry.certificate.n for entry in entries)
     with progress_bar("sampling", copies, show=progress) as on_copies:
-        fresh = (request.answer for request in smoothed.run_requests(requests, run.step, None, on_copies))
+        done = smoothed.run_requests(requests, run.step, None, on_copies, inputs=len(entries), say=on_copies.say)
+        fresh = (request.answer for request in done)
         return Check.of("resample", said, lambda: _incompatible(entries, fresh, level))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from holdfast.models import Model
 from holdfast.models.check import difference
+from holdfast.models.compile_rule import CompileRule
 from holdfast.models.model import running
 from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batch_size import default_batch
@@ -68,7 +69,7 @@ class LocalSampler(Executor):
         with running:
             found = known if known is not None and known.asked == asked_of(model, work) else None
             reference = self._reference() if found is None else None
-            model.choose_compile(work.copies)
+            model.choose_compile(work.compiled)
             if found is not None and found.state == state_of(model):
                 for each in dict.fromkeys(found.models):
                     each.refresh()
@@ -96,6 +97,11 @@ class LocalSampler(Executor):
     def batch(self) -> int:
         """Rows of a forward pass; halved, for good, when a device runs out of memory."""
         return self.workers.batch
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its workers run compiled."""
+        return self.workers.models[0].compiled
 
     @property
     def together(self) -> bool:
@@ -201,6 +207,14 @@ class Local(Engine):
 
     def __init__(self) -> None:
         self._last: LocalSampler | None = None
+        self._rules: dict[object, CompileRule] = {}
+
+    def compile_rule(self, model: Model, shape: torch.Size, batch: int | None) -> CompileRule:
+        """One for each shape of batches, since each is compiled by itself."""
+        asked = model, shape, batch
+        rule = self._rules[asked] = self._rules.get(asked) or model.compile_rule(shape)
+        rule.begin()
+        return rule
 
     def start(self, model: Model, work: Workload) -> tuple[Executor, JobSizer]:
         """Jobs of four seconds, whatever requests they are of; the first are smaller, since nothing is known yet."""

@@ -71,11 +71,12 @@ class RayCluster(Engine):
         """Small requests travel together; large ones are cut into spans. The actors are kept for the next call."""
         self._ray = import_ray()
         reference = reference_of(model, work)
-        model.choose_compile(work.copies)
+        model.choose_compile(model.worth_compiling(work.copies))
         size = work.batch or default_batch(model.device, work.x.shape, model.flops)
         try:
             self._load(model)
-            executor = RayExecutor(self, (self._stored, self._ray.put((replace(work, batch=size), reference))))
+            sent = self._ray.put((replace(work, batch=size), reference))
+            executor = RayExecutor(self, (self._stored, sent), compiled=model.compiled)
         except BaseException:
             self.close()
             raise
@@ -225,11 +226,17 @@ class SamplingActor:
 class RayExecutor(Executor):
     """Hands jobs to actors, two at most to each: so that none waits for the next, and little is lost with one."""
 
-    def __init__(self, cluster: RayCluster, stored: Sequence[Any]) -> None:
+    def __init__(self, cluster: RayCluster, stored: Sequence[Any], *, compiled: bool) -> None:
         self._cluster, self._actors = cluster, cluster._actors
         self._stored = list(stored)  # in a list they travel as references
         self._pool = import_module("ray.util").ActorPool(self._actors * _IN_FLIGHT)
         self._jobs: dict[int, Job] = {}
+        self._compiled = compiled
+
+    @property
+    def compiled(self) -> bool:
+        """As the model was sent to them."""
+        return self._compiled
 
     @property
     def has_room(self) -> bool:

@@ -42,6 +42,7 @@ class Request(ABC, Generic[T]):
         shift: how far the input was from the point ``x`` that is sampled.
         position: the input's place among those that were given.
         seconds: how long its copies took.
+        compiled: whether the model ran compiled.
         over: nothing more is to be sampled for it: it is finished, or whoever asked has left.
     """
 
@@ -53,6 +54,7 @@ class Request(ABC, Generic[T]):
     shift: float = field(default=0.0, kw_only=True)
     position: int = field(default=0, kw_only=True)
     seconds: float = field(default=0.0, init=False)
+    compiled: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
     result: T | None = field(default=None, init=False)
 
@@ -78,7 +80,7 @@ class Request(ABC, Generic[T]):
     @property
     def keyed(self) -> dict[str, Any]:
         """What a certificate records of it."""
-        return {name: getattr(self, name) for name in ("seed", "index", "seconds", "shift")}
+        return {name: getattr(self, name) for name in ("seed", "index", "seconds", "compiled", "shift")}
 
     @property
     def answer(self) -> T:

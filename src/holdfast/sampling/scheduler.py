@@ -1,5 +1,6 @@
 """One scheduler: keeps batches full from whatever requests are open, and hands their counts back."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,11 @@ class Done:
 
 class Executor(ABC):
     """Runs jobs: one after the other in this process, or several at a time elsewhere."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the model runs compiled."""
+        return False
 
     @property
     @abstractmethod
@@ -206,8 +212,11 @@ class Scheduler:
             yield from self._finished()
 
     def _admit(self, source: Iterator[AnyRequest | None]) -> bool:
-        """Open further requests; False once there are no more."""
-        while len(self._open) < self._sizer.most_open:
+        """Open further requests, as many as the next jobs have room for; False once there are no more."""
+        sizer = self._sizer
+        enough = math.inf if sizer.sharing > 1 else sizer.copies * sizer.parallel
+        wanted = sum(each.waiting for each in self._open)
+        while len(self._open) < sizer.most_open and wanted < enough:
             try:
                 request = next(source)
             except StopIteration:
@@ -218,6 +227,7 @@ class Scheduler:
             self._places += 1
             opened.advance(None)
             self._open.append(opened)
+            wanted += opened.waiting
         return True
 
     def _next_job(self) -> Job | None:
@@ -254,6 +264,7 @@ class Scheduler:
         for piece, found in zip(done.job.pieces, done.counts, strict=True):
             piece.open.add(piece, found)
             piece.open.request.counted(found)
+            piece.open.request.compiled = self._executor.compiled
             piece.open.request.seconds += done.seconds * piece.span.copies / done.job.copies
         for each in dict.fromkeys(piece.open for piece in done.job.pieces):
             if not each.missing and not each.request.over:

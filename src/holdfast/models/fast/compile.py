@@ -15,6 +15,11 @@ from holdfast.models.fast.precision import Precision
 _NARROW = 128
 _WORTH_COMPILING = {"cuda": 1e12, "cpu": 1e13}
 """Operations per input from which the half minute or more of compiling is worth it."""
+_LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+_COST = {"cuda": (10.0, 0.3), "cpu": (5.0, 0.5)}
+"""Seconds of compiling: at least, and for each layer. A ResNet-110 has 112, and takes 41 s on an H200 and a minute on a CPU."""
+_GAIN = {"cuda": 1.5, "cpu": 1.3}
+"""How many times as fast a compiled network is at least, as a rule: a ResNet-110 on an H200 1.8 times, in bfloat16 2.7."""
 
 _WHICH = "test_configs.autotune_choice_desc_regex"
 """Kernels are tried whose description matches; the library's have an empty one."""
@@ -24,8 +29,19 @@ _FOR_FOLDED = "^(?!.*(UNROLL|EVEN_K)=)|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNRO
 
 
 def is_worth_compiling(device: torch.device, flops: float) -> bool:
-    """Whether an input takes so much work; how many inputs there are plays no role: a certificate does not depend on others."""
+    """Whether one input takes so much work, however many there are."""
     return flops >= _WORTH_COMPILING.get(device.type, float("inf"))
+
+
+def expected_cost(module: nn.Module, device: torch.device) -> float:
+    """Seconds that compiling is expected to take, where it was never done before."""
+    least, each = _COST.get(device.type, (float("inf"), 0.0))
+    return least + each * sum(isinstance(layer, _LAYERS) for layer in module.modules())
+
+
+def expected_gain(device: torch.device) -> float:
+    """How many times as fast the compiled network is expected to be."""
+    return _GAIN.get(device.type, 1.0)
 
 
 def options_for(module: nn.Module, precision: Precision) -> dict[str, Any]:
