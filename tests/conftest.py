@@ -17,6 +17,13 @@ torch.set_num_threads(1)
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "data" / "published"
 
 
+@pytest.fixture(autouse=True)
+def compile_times(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """What compiling took in one test, or what stood in for it, decides nothing in another."""
+    monkeypatch.setattr("holdfast.models.fast.compile_times._folder", lambda: tmp_path)
+    return tmp_path / "holdfast"
+
+
 @pytest.fixture
 def published() -> Path:
     """The logs published with the paper and by Cohen et al.; they are not part of the repository."""

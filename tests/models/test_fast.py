@@ -200,9 +200,8 @@ def test_a_cluster_compiles_by_the_work_of_one_input_alone() -> None:
 
 
 @pytest.fixture
-def cheap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[int]]:
+def cheap(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Compiling costs nothing, and gives the module; the calls of each graph."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("holdfast.models.torch.expected_cost", lambda *_: 0.0)
     return stand_in(monkeypatch, lambda scores, _: scores)
 
@@ -265,10 +264,10 @@ def test_what_turns_out_wrong_when_it_is_compiled_goes_on_uncompiled(
 
 
 def test_how_long_compiling_took_is_kept_beside_the_compilers_results(
-    cheap: list[list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cheap: list[list[int]], compile_times: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=500)
-    (kept,) = (tmp_path / "holdfast").iterdir()
+    (kept,) = compile_times.iterdir()
     kept.write_text("7.5")
     known = TorchModel(small_net(seed=3)).compile_rule(X.shape)  # other weights are the same graph
     assert known.cost == 7.5
@@ -280,7 +279,7 @@ def test_how_long_compiling_took_is_kept_beside_the_compilers_results(
     kept.unlink()
     time.remember(9.0)
     assert time.seconds == 4.5  # it will find the compiler's results
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(kept))
+    monkeypatch.setattr("holdfast.models.fast.compile_times._folder", lambda: kept)
     TorchModel(small_net()).compile_time(X.shape).remember(1.0)  # a file: there is no such folder
     assert TorchModel(small_net()).compile_time(X.shape).seconds is None
 
