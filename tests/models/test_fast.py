@@ -4,6 +4,7 @@ import itertools
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.models import TorchModel
 from holdfast.models.fast.compile import options_for, quiet_compiler
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import precision_named
+from holdfast.models.spot_check import other_answers, spot_check_of
 from holdfast.sampling import CertifyRequest
 from networks import CHANGES_IN_PLACE, Knobs, images, small_net
 
@@ -75,8 +77,50 @@ def test_float32_means_it_and_the_users_settings_come_back() -> None:
         torch.set_float32_matmul_precision("highest")
 
 
+GPU = torch.device("cuda")
+
+
+@pytest.mark.parametrize("convolutions", [True, False])
+@pytest.mark.parametrize("products", ["highest", "high", "medium"])
+def test_by_default_a_gpu_computes_as_torchs_settings_say_and_later_changes_play_no_role(
+    monkeypatch: pytest.MonkeyPatch, convolutions: bool, products: str
+) -> None:
+    backends: Any = torch.backends
+    monkeypatch.setattr(backends.cudnn, "allow_tf32", convolutions)
+    torch.set_float32_matmul_precision(products)
+    try:
+        chosen = precision_named(None, GPU)
+        assert precision_named(None, CPU) == precision_named("float32", CPU)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert (chosen.low, chosen.convolutions, chosen.products) == (None, convolutions, products != "highest")
+    assert chosen == precision_named(chosen.name, GPU)
+    with precision_named("float32", CPU).rules(), chosen.rules():
+        assert backends.cudnn.allow_tf32 is convolutions
+        assert (backends.cudnn.conv.fp32_precision == "tf32") is convolutions
+        assert (backends.cuda.matmul.fp32_precision == "tf32") is (products != "highest")
+    assert precision_named(None, GPU).name == ("tf32-convolutions" if convolutions else "float32")
+
+
+def test_what_the_default_was_is_recorded_and_is_a_precision_by_name() -> None:
+    cert = hf.SmoothedClassifier(small_net(), 0.3).certify(X, n=300)
+    assert cert.provenance.precision == "float32"
+    assert not TorchModel(small_net()).rounded
+    assert TorchModel(small_net(), precision="tf32-convolutions").rounded  # a GPU's run is compared on a CPU
+
+
+def test_a_run_of_a_gpu_is_compared_on_a_cpu_with_room_for_its_rounding() -> None:
+    rows = torch.rand(3, 1, 6, 6)
+    here = TorchModel(small_net(), precision="tf32-convolutions")
+    known = spot_check_of(here, rows)
+    assert known.precision == "tf32-convolutions"
+    off = replace(known, probabilities=known.probabilities * np.array([1.01, 0.99, 1.0, 1.0], np.float32))
+    assert other_answers(here, off) == ""
+    assert "off by" in other_answers(TorchModel(small_net()), replace(off, precision="float32"))
+
+
 def test_unknown_precisions_and_tf32_on_a_cpu_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="float32, tf32, bfloat16, float16"):
+    with pytest.raises(InvalidArgument, match=r"float32, tf32, .*bfloat16, float16"):
         hf.SmoothedClassifier(small_net(), 0.3, precision="int8")
     with pytest.raises(InvalidArgument, match="CUDA GPUs only"):
         hf.SmoothedClassifier(small_net(), 0.3, precision="tf32", device="cpu")

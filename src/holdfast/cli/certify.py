@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from holdfast.sampling import Engine
     from holdfast.smoothed import SmoothedClassifier
 
+_FASTER = (
+    "--precision bfloat16 would take about half the time (a ResNet-110, compiled, on an H200: 0.49 s an image instead of 0.91); "
+    "certify at the precision you deploy"
+)
+
 
 def certify(
     model: str = options.MODEL,
@@ -45,7 +50,7 @@ def certify(
     split: str = options.SPLIT,
     seed: str | None = options.SEED,
     device: str = options.DEVICE,
-    precision: str = options.PRECISION,
+    precision: str | None = options.PRECISION,
     compiled: bool | None = options.COMPILE,
     engine: str = typer.Option("local", help="Who runs the copies: 'local', or 'ray' (a cluster)."),
     workers: int | None = typer.Option(None, help="With ray: how many workers; default: as many as there is room for."),
@@ -114,6 +119,8 @@ def certify(
         compile=compiled,
         engine=runner,
     )
+    if precision is None and smoothed.model.device.type == "cuda":
+        note(_FASTER)
     weights = dict(checkpoint.notes)
     notes: dict[str, Any] = {"model": model, "split": split, "skip": skip, "max": max_, "weights": weights}
     if len(inputs) < len(whole) and str(len(whole)) == weights.get(COUNT):

@@ -34,7 +34,7 @@ def decide(
     split: str = options.SPLIT,
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = options.DEVICE,
-    precision: str = options.PRECISION,
+    precision: str | None = options.PRECISION,
     compiled: bool | None = options.COMPILE,
     progress: bool | None = options.PROGRESS,
 ) -> None:

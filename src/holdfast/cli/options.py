@@ -47,7 +47,9 @@ BATCH: Any = typer.Option(None, help="Noisy copies per forward pass.")
 SEED: Any = typer.Option(None, help="For a replay; by default secret, and recorded in run.json.")
 DEVICE: Any = typer.Option("auto", help="'auto', 'cpu' or 'cuda'.")
 PRECISION: Any = typer.Option(
-    "float32", help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16."
+    None,
+    help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16; by default torch's own: float32, with TF32 "
+    "convolutions on a GPU.",
 )
 COMPILE: Any = typer.Option(
     None,

@@ -52,7 +52,7 @@ def serve(
     outputs: str = options.OUTPUTS,
     batch: int | None = options.BATCH,
     device: str = options.DEVICE,
-    precision: str = options.PRECISION,
+    precision: str | None = options.PRECISION,
     compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""

@@ -21,7 +21,7 @@ def as_model(
     *,
     outputs: str,
     device: str | Device | None,
-    precision: str,
+    precision: str | None,
     compiled: bool | None,
 ) -> Model:
     """A model as it is; a module, or any other function of a batch, as one."""
@@ -29,7 +29,7 @@ def as_model(
         raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compiled!r}")
     if isinstance(given, nn.Module):
         return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
-    if device not in (None, "cpu", "auto") or precision != "float32" or compiled:
+    if device not in (None, "cpu", "auto") or precision not in (None, "float32") or compiled:
         raise InvalidArgument(
             "device, precision and compile are for torch modules; make a Model of your own that runs as you like"
         )

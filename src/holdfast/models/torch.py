@@ -43,6 +43,7 @@ class TorchModel(Model):
     are seen whenever sampling begins. A module that cannot be replicated is run itself, by one worker.
 
     Parameters:
+        precision: of convolutions and matrix products; None is what torch's global settings say when this is made.
         compiled: compile the module before sampling; None does so once the work that lies ahead makes it pay. A module
             that cannot be compiled is run as it is, with a warning.
     """
@@ -53,7 +54,7 @@ class TorchModel(Model):
         *,
         outputs: str = "logits",
         device: str | torch.device | None = None,
-        precision: str = "float32",
+        precision: str | None = None,
         compiled: bool | None = None,
     ) -> None:
         if not isinstance(net, nn.Module):
@@ -70,7 +71,7 @@ class TorchModel(Model):
         if device is not None:
             net.to(self.device)
         self.name = type(net).__name__
-        self.precision = precision
+        self.precision = self._precision.name
         self._asked = compiled
         self._snapshot = _snapshot(net)
         self.compiled = bool(compiled) and self._snapshot is not None

@@ -16,12 +16,13 @@ class Precision:
 
     Attributes:
         low: the type of their operands, if it is not float32.
-        tensor_float: whether a GPU may round float32 operands to TensorFloat-32.
+        convolutions, products: whether a GPU may round float32 operands of these to TensorFloat-32.
     """
 
     name: str
     low: torch.dtype | None = None
-    tensor_float: bool = False
+    convolutions: bool = False
+    products: bool = False
 
     def autocast(self, device: torch.device) -> AbstractContextManager[object]:
         """Within it, in this thread, operations run at this precision."""
@@ -35,22 +36,21 @@ class Precision:
             One caller at a time, since the settings are the whole process's: a model's session sees to that.
         """
         before = [(owner, name, value) for owner, name in _settings() if (value := _read(owner, name)) is not None]
-        _apply("tf32" if self.tensor_float else "ieee")
+        self._apply()
         try:
             yield
         finally:
             for owner, name, value in before:
                 setattr(owner, name, value)
 
-
-def _apply(meaning: str) -> None:
-    """Through both of torch's interfaces, so that either can be read: the compiler reads the old one."""
-    backends: Any = torch.backends
-    torch.set_float32_matmul_precision("high" if meaning == "tf32" else "highest")
-    backends.cudnn.allow_tf32 = meaning == "tf32"
-    backends.cudnn.fp32_precision = meaning
-    for owner in (backends.mkldnn.conv, backends.mkldnn.rnn):
-        owner.fp32_precision = "ieee"
+    def _apply(self) -> None:
+        """Through both of torch's interfaces, so that either can be read: the compiler reads the old one."""
+        backends: Any = torch.backends
+        torch.set_float32_matmul_precision("high" if self.products else "highest")
+        backends.cudnn.allow_tf32 = self.convolutions
+        backends.cudnn.fp32_precision = "tf32" if self.convolutions else "ieee"
+        for owner in (backends.mkldnn.conv, backends.mkldnn.rnn):
+            owner.fp32_precision = "ieee"
 
 
 class _MatmulPrecision:
@@ -85,17 +85,32 @@ _KNOWN = {
     precision.name: precision
     for precision in (
         Precision("float32"),
-        Precision("tf32", tensor_float=True),
+        Precision("tf32", convolutions=True, products=True),
+        Precision("tf32-convolutions", convolutions=True),
+        Precision("tf32-products", products=True),
         Precision("bfloat16", low=torch.bfloat16),
         Precision("float16", low=torch.float16),
     )
 }
 
 
-def precision_named(name: str, device: torch.device) -> Precision:
-    """A precision by its name, if the device has it."""
+def precision_named(name: str | None, device: torch.device) -> Precision:
+    """A precision by its name, if the device has it; None is how torch itself would run a float32 module there, now.
+
+    What a GPU was allowed by torch's settings is float32 on a CPU, so that its runs can be verified there.
+    """
+    if name is None:
+        return _torchs_own(device)
     if name not in _KNOWN:
         raise InvalidArgument(f"precision must be one of {', '.join(_KNOWN)}, got {name!r}")
     if name == "tf32" and device.type != "cuda":
         raise InvalidArgument("precision tf32 exists on CUDA GPUs only; use float32 or bfloat16 on a CPU")
     return _KNOWN[name]
+
+
+def _torchs_own(device: torch.device) -> Precision:
+    """By torch's global settings on a GPU, where convolutions are TensorFloat-32 unless the user says otherwise."""
+    backends: Any = torch.backends
+    owners = (backends.cudnn.conv, backends.cuda.matmul) if device.type == "cuda" else ()
+    found = [_read(owner, "fp32_precision") == "tf32" for owner in owners] or [False, False]
+    return next(each for each in _KNOWN.values() if each.low is None and [each.convolutions, each.products] == found)
