@@ -49,6 +49,36 @@ class ReadsItsWeights(nn.Module):
             return self.head(x.flatten(1)) + nn.functional.normalize(x.flatten(1)) @ self.head.weight.T  # type: ignore[no-any-return]
 
 
+class Attending(nn.Module):
+    """A transformer of torch's own layers."""
+
+    def __init__(self, *, more: bool) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(1, 16, 2, 2)
+        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.last = nn.MultiheadAttention(16, 2, batch_first=True, bias=more, add_bias_kv=more)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.layers(self.embed(x).flatten(2).transpose(1, 2))
+        return self.head(self.last(tokens, tokens, tokens)[0].mean(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_transformers_weights_are_cast_once_and_give_the_numbers_of_autocast(more: bool) -> None:
+    torch.manual_seed(0)
+    model, rows = TorchModel(Attending(more=more), precision="bfloat16"), images(8)
+    replica = model.replicate(CPU)
+    assert replica is not None
+    assert isinstance(replica.forward, nn.Module)
+    kinds = {name.split(".")[-2]: weight.dtype for name, weight in replica.forward.named_parameters()}
+    assert {name for name, kind in kinds.items() if kind is torch.float32} == {"norm1", "norm2"}
+    with model.session():
+        expected = model.probabilities(torch.from_numpy(rows))
+        assert torch.equal(replica.probabilities(torch.from_numpy(rows)), expected)
+
+
 @pytest.mark.parametrize("bias", [0.0, 300.0])
 @pytest.mark.parametrize("usual", [True, False])
 def test_casting_weights_once_gives_the_numbers_of_autocast(usual: bool, bias: float) -> None:

@@ -31,7 +31,7 @@ from holdfast.models.model import Model, running
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 from holdfast.models.replica import Snapshot, versions_of, weights_of
 
-_CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+_CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, nn.MultiheadAttention)
 _LOW = (torch.bfloat16, torch.float16)
 
 
