@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models import TorchModel
-from holdfast.models.fast.compile import options_for, quiet_compiler
+from holdfast.models.fast.compile import compiling, options_for, quiet_compiler
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import precision_named
 from holdfast.models.spot_check import other_answers, spot_check_of
@@ -356,6 +356,18 @@ def test_how_long_compiling_took_is_kept_beside_the_compilers_results(
     monkeypatch.setattr("holdfast.models.fast.compile_times._folder", lambda: kept)
     TorchModel(small_net()).compile_time(X.shape).remember(1.0)  # a file: there is no such folder
     assert TorchModel(small_net()).compile_time(X.shape).seconds is None
+
+
+def test_what_was_compiled_at_one_precision_is_not_found_at_another() -> None:
+    """torch's key does not tell strict convolutions from TensorFloat-32."""
+    from torch._inductor.codecache import FxGraphHashDetails
+
+    keys, names = set(), ("float32", "tf32-convolutions")
+    for name in names:
+        with precision_named(name, GPU).rules(), compiling(precision_named(name, GPU)):
+            keys.add(str(FxGraphHashDetails(None, [], {}, []).cache_key_tag))
+    assert keys == set(names)
+    assert torch.compiler.config.cache_key_tag == ""
 
 
 DESCRIPTIONS = {

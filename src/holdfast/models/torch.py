@@ -16,11 +16,11 @@ from holdfast.models.compile_rule import CompileRule
 from holdfast.models.ensemble import checked_members
 from holdfast.models.fast.compile import (
     compiled_module,
+    compiling,
     expected_cost,
     expected_gain,
     has_wide_convolutions,
     is_worth_compiling,
-    quiet_compiler,
 )
 from holdfast.models.fast.compile_times import CompileTime
 from holdfast.models.fast.flops import counted_flops
@@ -250,7 +250,9 @@ class TorchReplica(Model):
         watching: AbstractContextManager[Any] = nullcontext()
         if calls < 2:
             self._calls[batch.shape] = calls + 1
-            watching = quiet_compiler() if calls == 0 else torch.compiler.set_stance("fail_on_recompile")
+            watching = (
+                compiling(self._source._precision) if calls == 0 else torch.compiler.set_stance("fail_on_recompile")
+            )
         began = time.monotonic()
         with watching:
             answer = self._source._run(self.forward, batch)

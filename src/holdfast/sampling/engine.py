@@ -82,7 +82,8 @@ class Engine(ABC):
 
         Guarantee:
             A request's result depends on the request, the noise and the model, and on nothing else: not on the engine, the
-            batch size, or what other requests there are.
+            batch size, or what other requests there are. Where compiling is left to the rule, last digits depend on when it
+            said so; each request records which way it was run.
 
         Parameters:
             step: of the grid that all inputs and the noise are on; 0.0 for the float32 noise of Holdfast 0.1.0.

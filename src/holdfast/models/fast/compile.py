@@ -102,6 +102,17 @@ def compiled_module(module: nn.Module, precision: Precision) -> Callable[[Tensor
 
 
 @contextmanager
+def compiling(precision: Precision) -> Iterator[None]:
+    """Within it the compiler is quiet, and finds what it kept for this precision only.
+
+    The key of its cache has whether matrix products may be TensorFloat-32, but not whether convolutions may (torch 2.13).
+    """
+    config: Any = torch.compiler.config
+    with quiet_compiler(), config.patch(cache_key_tag=f"{config.cache_key_tag} {precision.name}".strip()):
+        yield
+
+
+@contextmanager
 def quiet_compiler() -> Iterator[None]:
     """Within it the compiler keeps to itself which candidates it times, which fail, and what is deprecated."""
     with warnings.catch_warnings():
