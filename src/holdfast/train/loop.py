@@ -4,8 +4,10 @@ Noise is added to pixels in [0, 1], before the network's own normalisation layer
 """
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from holdfast.progress import OnDone, ignore
 from holdfast.train.augmentation import mirrored, shifted
 from holdfast.train.capture import Captured, compile_blocks, training_stream
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
+from holdfast.train.state import StateFile, TrainingState
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
 
@@ -38,13 +41,15 @@ def train(
     *,
     device: torch.device,
     compiled: bool = False,
+    file: StateFile | None = None,
     on_step: OnDone = ignore,
-    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    on_epoch: Callable[[Epoch], None] = ignore,
 ) -> nn.Module:
     """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.
 
     Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch. On a GPU each
-    step's passes are one CUDA graph; ``compiled`` compiles the blocks that a network repeats.
+    step's passes are one CUDA graph; ``compiled`` compiles the blocks that a network repeats. With a ``file``, training goes
+    on after its last epoch, and each further epoch is saved there.
     """
     _check_data(data)
     if recipe.shift >= architecture.size:
@@ -65,8 +70,13 @@ def train(
     per_epoch = max(1, len(data) // recipe.batch) if full else math.ceil(len(data) / recipe.batch)
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
     read, answers = _reader(data, device), torch.from_numpy(data.labels).to(device)
+    state = TrainingState(net, optimizer, schedule, order, device)
+    if file is not None:
+        file.restore(state)
+    finished = file.epochs if file is not None else []
+    begun = time.perf_counter() - (finished[-1].seconds if finished else 0.0)
     with training_stream(device), quiet_compiler() if compiled else nullcontext():
-        for number in range(1, recipe.epochs + 1):
+        for number in range(len(finished) + 1, recipe.epochs + 1):
             # Recorded or compiled steps have full batches, and what is left over is left out; others nearly one size.
             shuffled = order.permutation(len(data))[: per_epoch * recipe.batch]
             for positions in np.array_split(shuffled, per_epoch):
@@ -75,7 +85,10 @@ def train(
                 optimizer.step()
                 schedule.step()
                 on_step(len(positions))
-            on_epoch(passes.epoch(number, seen=len(shuffled)))
+            epoch = replace(passes.epoch(number, seen=len(shuffled)), seconds=time.perf_counter() - begun)
+            if file is not None:
+                file.save(state, epoch)
+            on_epoch(epoch)
     return net.eval()
 
 

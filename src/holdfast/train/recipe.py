@@ -53,8 +53,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the data came to, on noisy copies."""
+    """What one pass over the data came to, on noisy copies.
+
+    Attributes:
+        seconds: since the training began, without those of a part that was interrupted and done again.
+    """
 
     number: int
     loss: float
     accuracy: float
+    seconds: float = field(default=0.0, compare=False)
