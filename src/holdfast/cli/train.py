@@ -14,12 +14,16 @@ import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import note, say
-from holdfast.errors import InvalidArgument
+from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.progress import format_time, progress_bar
+
+_WATCHED = 1000
+"""Images that are not trained on, for each epoch's accuracy on them."""
 
 if TYPE_CHECKING:
     from holdfast.train.recipe import Epoch, Recipe
     from holdfast.train.state import StateFile
+    from holdfast.zoo.datasets.labelled import LabelledData
 
 
 def train(
@@ -142,6 +146,7 @@ def train(
     file = StateFile(out.with_name(out.name + ".training"), training)
     if file.epochs:
         say(f"going on after epoch {len(file.epochs)} of {epochs}")
+    watched = _test_split(data, inputs, fingerprints["images"]) if held is None else _some(inputs.at(held.out))
     todo = (epochs - len(file.epochs)) * len(trained_on)
     with _saying_what_resumes(file, epochs):
         with progress_bar("training", todo, unit="images", show=progress) as on_step:
@@ -151,6 +156,7 @@ def train(
                 recipe,
                 device=where,
                 compiled=compiled,
+                held_out=watched,
                 file=file,
                 on_step=on_step,
                 on_epoch=lambda epoch: say(_line(epoch, epochs)),
@@ -188,10 +194,34 @@ def _settings(recipe: "Recipe") -> dict[str, str]:
     return {each.name.replace("_", " "): str(getattr(recipe, each.name)) for each in fields(recipe)}
 
 
+def _test_split(data: str, trained_on: "LabelledData", digest: str) -> "LabelledData | None":
+    """Some of the dataset's own, if it has one that is not trained on and can be read."""
+    from holdfast.zoo.datasets.open import open_dataset
+
+    try:
+        found = open_dataset(data, split="test")
+        # A file without splits is the same for every --split.
+        if found.shape != trained_on.shape or (len(found) == len(trained_on) and found.digest() == digest):
+            return None
+        some = _some(found)
+        some.check()
+    except DatasetError:
+        return None
+    return some
+
+
+def _some(data: "LabelledData") -> "LabelledData":
+    """At most 1,000 images, from all of the data: classes may be in order."""
+    import numpy as np
+
+    return data.at(np.arange(0, len(data), math.ceil(len(data) / _WATCHED)))
+
+
 def _line(epoch: "Epoch", epochs: int) -> str:
     left = epoch.seconds / epoch.number * (epochs - epoch.number)
     return (
         f"epoch {epoch.number:3d} of {epochs}: loss {epoch.loss:.4f}, accuracy on noisy copies {epoch.accuracy:.4f}"
+        + (f", held out {epoch.held_out:.4f}" if epoch.held_out is not None else "")
         + (f"; {format_time(left)} left" if epoch.number < epochs else "")
     )
 
