@@ -19,7 +19,7 @@ from holdfast.cli.app import run as holdfast
 from holdfast.errors import CheckpointError
 from holdfast.train.loop import train
 from holdfast.train.objectives import Consistency
-from holdfast.train.recipe import Recipe
+from holdfast.train.recipe import Epoch, Recipe
 from holdfast.train.state import StateFile
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
@@ -225,3 +225,22 @@ def test_a_full_disk_leaves_the_state_of_the_epoch_before(tmp_path: Path) -> Non
         )
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
     assert len(StateFile(path, {}).epochs) == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_training_on_a_gpu_resumes_with_recorded_steps(tmp_path: Path) -> None:
+    gpu, recipe, data = torch.device("cuda"), Recipe(0.25, 8, 32, 0.01), images(320)
+    undisturbed = StateFile(tmp_path / "undisturbed", {})
+    train(SMALL, data, recipe, device=gpu, file=undisturbed, held_out=images(50))
+
+    def stop(epoch: Epoch) -> None:
+        if epoch.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(SMALL, data, recipe, device=gpu, file=StateFile(tmp_path / "a", {}), on_epoch=stop)
+    resumed = StateFile(tmp_path / "a", {})
+    train(SMALL, data, recipe, device=gpu, file=resumed, held_out=images(50))
+    assert [epoch.number for epoch in resumed.epochs] == list(range(1, 9))
+    for one, other in zip(undisturbed.epochs, resumed.epochs, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=0.1)  # last digits differ, and grow
