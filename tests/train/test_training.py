@@ -30,8 +30,9 @@ SMALL = Architecture("small-cnn", 1, 8, 2)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_few_steps_are_enough_for_the_schedule(steps: int, optimizer: str) -> None:
-    count = np.arange(4 * steps)
-    data = LabelledInputs("made up", np.zeros((4 * steps, 1, 8, 8), np.uint8), count % 2, count)
+    count, images = np.arange(4 * steps), np.zeros((4 * steps, 1, 8, 8), np.uint8)
+    images.flags.writeable = False  # as they come from a file of IDX
+    data = LabelledInputs("made up", images, count % 2, count)
     recipe = Recipe(0.25, epochs=1, batch=4, optimizer=optimizer)
     seen: list[Epoch] = []
     train(SMALL, data, recipe, device=CPU, on_epoch=seen.append)

@@ -67,7 +67,10 @@ def train(
         help="How far smoothadv attacks images, and where certified takes the bound; default: 0.25 (certified: 0.5).",
     ),
     steps: int | None = typer.Option(None, help="Of smoothadv's attack; default: 2."),
-    score: str | None = typer.Option(None, help="Of the certified confidence: 'brier' (default) or 'log'."),
+    score: str | None = typer.Option(None, help="Of the certified confidence: 'log' (default) or 'brier'."),
+    law: str | None = typer.Option(
+        None, help="Of a class's log-odds in certified's bound: 'normal' (default), or 'empirical', that of the copies."
+    ),
     temperature: str | None = typer.Option(
         None,
         help="Divide the logits by this number; 'auto' holds out a twentieth of the images and takes the number with the least log "
@@ -120,6 +123,7 @@ def train(
                 "radius": radius,
                 "steps": steps,
                 "score": score,
+                "law": law,
             },
         ),
         precision=precision,

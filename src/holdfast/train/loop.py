@@ -181,7 +181,7 @@ def _reader(data: LabelledData, device: torch.device) -> Callable[[Tensor], Tens
     """From positions to images in [0, 1] on the device: kept there as they are stored, or read one after the other."""
     if not isinstance(data, LabelledInputs):
         return lambda chosen: torch.from_numpy(data.batch(chosen.cpu().numpy())).to(device)
-    stored = torch.from_numpy(data.images).to(device)
+    stored = torch.tensor(data.images, device=device)
     if stored.dtype == torch.uint8:
         return lambda chosen: stored[chosen].float() / 255.0
     return lambda chosen: stored[chosen].float()
