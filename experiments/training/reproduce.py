@@ -8,7 +8,7 @@ Everything goes into the work folder. It goes on where it stopped.
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,35 +16,52 @@ from experiments.paper.reproduce import Step, follow, module_step
 
 OBJECTIVES = {
     "plain": "--objective plain",
-    "consistency": "--objective consistency",
-    "smoothadv": "--objective smoothadv",
-    "certified": "--objective certified",
-    "plain-temperature": "--objective plain --temperature auto",
-    "consistency-temperature": "--objective consistency --temperature auto",
+    "consistency": "--objective consistency --consistency {weight}",
+    "smoothadv": "--objective smoothadv --steps {steps}",
+    "certified": "--objective certified --radius {radius:g}",
+}
+AT_A_TEMPERATURE = {
+    f"{name}-temperature": f"{OBJECTIVES[name]} --temperature auto" for name in ("plain", "consistency", "certified")
 }
 """In the order of the table; options that are not given have the defaults of docs/commands.md."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What all objectives have in common."""
+    """What all objectives have in common.
 
-    sigmas: tuple[str, ...]
+    Attributes:
+        weights: of consistency, by sigma.
+        steps: of smoothadv's attack.
+    """
+
+    objectives: Mapping[str, str]
+    weights: Mapping[str, int]
+    steps: int
     training: str
     certifying: str
     bins: int
 
+    def options(self, sigma: str) -> dict[str, str]:
+        """Of each objective. The bound's radius is two sigma."""
+        known = {"weight": self.weights[sigma], "steps": self.steps, "radius": 2 * float(sigma)}
+        return {name: options.format(**known) for name, options in self.objectives.items()}
+
 
 STUDIES = {
     "cifar10": Study(
-        ("0.25", "0.50"),
+        OBJECTIVES,
+        {"0.25": 20, "0.50": 10},  # as its authors chose them
+        1,
         "--arch resnet110 --epochs 45 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 "
-        "--precision bfloat16 --compile",
-        "--skip 25 --n 100000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16",
+        "--precision bfloat16 --compile --temperature auto",
+        "--skip 20 --n 10000 --n0 100 --alpha 0.001 --claims label,score,margin --precision bfloat16",
         2048,
     ),
     "fashion-mnist": Study(
-        ("0.25", "0.50"),
+        OBJECTIVES | AT_A_TEMPERATURE,
+        {"0.25": 20, "0.50": 20},
+        2,
         "--arch small-cnn --epochs 6",
         "--skip 25 --n 10000 --n0 100 --alpha 0.001 --claims label,score,margin",
         512,
@@ -57,8 +74,8 @@ def steps(study: str, data: str, work: Path) -> list[Step]:
     chosen, where = STUDIES[study], shlex.quote(data)
     found: list[Step] = []
     kept: list[str] = []
-    for sigma in chosen.sigmas:
-        for name, options in OBJECTIVES.items():
+    for sigma in chosen.weights:
+        for name, options in chosen.options(sigma).items():
             title = f"{name}-sigma{sigma}"
             weights, run, small = work / f"{title}.safetensors", work / title, work / "compact" / title
             net, whole, part = (shlex.quote(str(path)) for path in (weights, run, small))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.softmax import NAME, PlainSoftmax
 from experiments.training.brier import CertifiedBrier, certified_brier
-from experiments.training.reproduce import OBJECTIVES
+from experiments.training.reproduce import AT_A_TEMPERATURE, OBJECTIVES
 from holdfast.runs.certified import CertifiedRun
 
 ALPHA = 0.001
@@ -129,8 +129,8 @@ def write_table(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def _place(row: Row) -> tuple[float, int]:
-    """By sigma, then in the order of :data:`OBJECTIVES`; others last."""
-    names = list(OBJECTIVES)
+    """By sigma, then in the order of :mod:`experiments.training.reproduce`; others last."""
+    names = [*OBJECTIVES, *AT_A_TEMPERATURE]
     return row.sigma, names.index(row.objective) if row.objective in names else len(names)
 
 

@@ -57,6 +57,13 @@ def ignore(*_: object) -> None:
     """No-op callback."""
 
 
+def format_time(seconds: float) -> str:
+    """Rounded to what matters: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
 def progress_bar(what: str, total: int, *, unit: str = "copies", show: bool | None = None) -> Iterator[ProgressLine]:
     """Yield what to report done work to; the bar appears on stderr after two seconds.

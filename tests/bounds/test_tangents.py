@@ -142,8 +142,10 @@ def test_names_are_read_back_as_the_same_method() -> None:
         hf.Tangents(),
         hf.Tangent(1e-05),
         hf.Tangent(0.2),
+        hf.Tangent(1e16),
         hf.CDF(),
         hf.Naive(),
+        hf.BestOf((hf.BestOf((hf.CDF(), hf.Naive())), hf.Tangent(1e16))),
     ):
         assert method_named(method.name) == method
 

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from torch import Tensor
 
 import holdfast as hf
@@ -19,7 +20,7 @@ from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 NOTHING: dict[str, float | str | None] = dict.fromkeys(
-    ("copies", "consistency", "sharpness", "radius", "steps", "score")
+    ("copies", "consistency", "sharpness", "radius", "steps", "score", "law")
 )
 
 
@@ -56,7 +57,7 @@ def test_the_weights_give_theorem_2_at_the_empirical_distribution_on_both_sides(
     assert (np.diff(weights) >= -1e-12).all()  # the smallest score comes last and weighs most
 
 
-def test_the_certified_loss_is_the_score_of_the_bounds_whatever_the_order_of_the_copies() -> None:
+def test_the_empirical_loss_is_the_score_of_the_bounds_whatever_the_order_of_the_copies() -> None:
     logits, labels, sigma = logits_of(6), torch.tensor([0, 1, 2, 0, 1]), 0.25
     p = logits.softmax(2).numpy()
     brier, log = [], []
@@ -72,24 +73,44 @@ def test_the_certified_loss_is_the_score_of_the_bounds_whatever_the_order_of_the
         log.append(-math.log(low))
     shuffled = logits[torch.tensor([3, 0, 5, 1, 4, 2])]
     for copies in (logits, shuffled):
-        assert float(Certified(6, 0.3).loss(copies, labels, sigma)) == pytest.approx(np.mean(brier), abs=1e-5)
-        assert float(Certified(6, 0.3, "log").loss(copies, labels, sigma)) == pytest.approx(np.mean(log), abs=1e-4)
+        assert float(Certified(6, 0.3, "brier", "empirical").loss(copies, labels, sigma)) == pytest.approx(
+            np.mean(brier), abs=1e-5
+        )
+        assert float(Certified(6, 0.3, "log", "empirical").loss(copies, labels, sigma)) == pytest.approx(
+            np.mean(log), abs=1e-4
+        )
 
 
-def test_at_radius_zero_the_certified_loss_is_that_of_the_average() -> None:
+def test_at_radius_zero_the_empirical_loss_is_that_of_the_average() -> None:
     logits, labels = logits_of(4), torch.tensor([0, 1, 2, 0, 1])
     average = logits.softmax(2).mean(0)
     brier = (average - torch.nn.functional.one_hot(labels, 3)).square().sum(1).mean()
     log = -average[torch.arange(5), labels].log().mean()
-    assert float(Certified(4, 0.0).loss(logits, labels, 0.25)) == pytest.approx(float(brier))
-    assert float(Certified(4, 0.0, "log").loss(logits, labels, 0.25)) == pytest.approx(float(log))
+    assert float(Certified(4, 0.0, "brier", "empirical").loss(logits, labels, 0.25)) == pytest.approx(float(brier))
+    assert float(Certified(4, 0.0, "log", "empirical").loss(logits, labels, 0.25)) == pytest.approx(float(log))
 
 
+@pytest.mark.parametrize(("mean", "sd", "ratio"), [(3.0, 1.0, 1.0), (1.0, 2.0, 2.0), (-1.0, 0.5, 3.0), (4.0, 3.0, 0.5)])
+def test_the_normal_loss_is_the_score_of_theorem_2_for_normal_log_odds(mean: float, sd: float, ratio: float) -> None:
+    odds = torch.from_numpy(mean + sd * norm.ppf((np.arange(20_000) + 0.5) / 20_000))
+    logits = torch.stack([odds, torch.zeros_like(odds)], 1)[:, None]
+    scores = [hf.ScoreSamples(values, sigma=0.5) for values in logits.softmax(2)[:, 0].T.numpy()]
+    curves = [hf.bound(each, alpha=0.5, method=hf.CDF(hf.Empirical()), sides="both") for each in scores]
+    low, high = curves[0].lower(0.5 * ratio), curves[1].upper(0.5 * ratio)
+    log, brier = (
+        float(Certified(20_000, 0.5 * ratio, score).loss(logits, torch.tensor([0]), 0.5)) for score in ("log", "brier")
+    )
+    assert math.exp(-log) == pytest.approx(low, abs=0.02)
+    assert brier == pytest.approx((1 - low) ** 2 + high**2, abs=0.05)
+    assert low == pytest.approx(1 - high, abs=1e-4)
+
+
+@pytest.mark.parametrize("law", ["normal", "empirical"])
 @pytest.mark.parametrize("score", ["brier", "log"])
 @pytest.mark.parametrize("radius", [0.25, 20.0])
-def test_the_certified_loss_has_the_gradient_that_differences_show(score: str, radius: float) -> None:
+def test_the_certified_loss_has_the_gradient_that_differences_show(law: str, score: str, radius: float) -> None:
     labels = torch.tensor([0, 1, 2, 0, 1])
-    objective = Certified(4, radius, score)
+    objective = Certified(4, radius, score, law)
     logits = logits_of(4).requires_grad_(True)
     assert torch.autograd.gradcheck(lambda x: objective.loss(x, labels, 0.25), (logits,))
 
@@ -97,8 +118,7 @@ def test_the_certified_loss_has_the_gradient_that_differences_show(score: str, r
 def test_sharpening_a_wrong_answer_costs_more() -> None:
     logits, wrong = torch.zeros(4, 1, 2), torch.tensor([1])
     logits[..., 0] = 1.0
-    for score in ("brier", "log"):
-        objective = Certified(4, 0.25, score)
+    for objective in (Certified(4, 0.25, score, law) for score in ("brier", "log") for law in ("normal", "empirical")):
         assert objective.loss(3 * logits, wrong, 0.25) > objective.loss(logits, wrong, 0.25)
 
 
@@ -120,7 +140,7 @@ def test_smoothadv_moves_images_uphill_as_far_as_it_may_and_no_further() -> None
     assert torch.equal(Plain(2).perturbed(predict, images, noise, labels), images)
 
 
-@pytest.mark.parametrize("objective", [SmoothAdv(), Certified(), Certified(score="log")])
+@pytest.mark.parametrize("objective", [SmoothAdv(), Certified(), Certified(score="brier"), Certified(law="empirical")])
 def test_a_network_learns_by_every_objective(objective: Objective) -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 96)
@@ -154,7 +174,7 @@ def test_options_without_an_objective_mean_what_they_meant() -> None:
     given = {**NOTHING, "copies": 2, "consistency": 20.0, "sharpness": 0.5}
     assert objective_named(None, given) == Consistency(2, 20.0, 0.5)
     assert objective_named("consistency", NOTHING) == Consistency(2, 20.0, 0.5)
-    assert objective_named("certified", {**NOTHING, "radius": 0.75}) == Certified(4, 0.75, "brier")
+    assert objective_named("certified", {**NOTHING, "radius": 0.75}) == Certified(4, 0.75, "log", "normal")
     assert objective_named("smoothadv", {**NOTHING, "steps": 4}) == SmoothAdv(2, 0.25, 4)
 
 
@@ -168,7 +188,8 @@ def test_options_without_an_objective_mean_what_they_meant() -> None:
         (None, {"consistency": 1.0}, "needs two copies"),
         (None, {"sharpness": -1.0}, "sharpness must be one finite number, at least 0"),
         ("certified", {"copies": 1}, "needs two copies or more, got 1"),
-        ("certified", {"score": "accuracy"}, "score must be one of brier, log"),
+        ("certified", {"score": "accuracy"}, "score must be one of log, brier"),
+        ("certified", {"law": "uniform"}, "law must be one of normal, empirical, got 'uniform'"),
         ("smoothadv", {"steps": 0}, "steps"),
     ],
 )

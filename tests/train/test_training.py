@@ -2,33 +2,40 @@
 
 import copy
 import math
+import re
 import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.cli.app import run as holdfast
 from holdfast.errors import InvalidArgument
 from holdfast.train.augmentation import mirrored, shifted
 from holdfast.train.capture import compile_blocks
 from holdfast.train.loop import train
 from holdfast.train.objectives import Consistency
 from holdfast.train.recipe import Epoch, Recipe
+from holdfast.train.temperature import FEWEST, SHARE
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 CPU = torch.device("cpu")
+SMALL = Architecture("small-cnn", 1, 8, 2)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_few_steps_are_enough_for_the_schedule(steps: int, optimizer: str) -> None:
-    count = np.arange(4 * steps)
-    data = LabelledInputs("made up", np.zeros((4 * steps, 1, 8, 8), np.uint8), count % 2, count)
+    count, images = np.arange(4 * steps), np.zeros((4 * steps, 1, 8, 8), np.uint8)
+    images.flags.writeable = False  # as they come from a file of IDX
+    data = LabelledInputs("made up", images, count % 2, count)
     recipe = Recipe(0.25, epochs=1, batch=4, optimizer=optimizer)
     seen: list[Epoch] = []
-    train(Architecture("small-cnn", 1, 8, 2), data, recipe, device=CPU, on_epoch=seen.append)
+    train(SMALL, data, recipe, device=CPU, on_epoch=seen.append)
     assert math.isfinite(seen[0].loss)
 
 
@@ -62,10 +69,7 @@ def test_about_half_of_the_images_are_mirrored() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precision: str) -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 96)
-    pixels = (rng.random((96, 1, 8, 8)) * 60 + 160 * labels[:, None, None, None]).astype(np.uint8)
-    data = LabelledInputs("bright", pixels, labels, np.arange(96))
+    data = bright(96, 0)
     recipe = Recipe(
         0.1,
         6,
@@ -77,12 +81,67 @@ def test_a_network_learns_what_can_be_learned_and_a_seed_repeats_itself(precisio
         precision=precision,
     )
     epochs: list[Epoch] = []
-    nets = [
-        train(Architecture("small-cnn", 1, 8, 2), data, recipe, device=CPU, on_epoch=epochs.append) for _ in range(2)
-    ]
+    nets = [train(SMALL, data, recipe, device=CPU, on_epoch=epochs.append) for _ in range(2)]
     assert epochs[5].accuracy > 0.9
     assert epochs[:6] == epochs[6:]
     assert all(torch.equal(a, b) for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
+
+
+def bright(count: int, seed: int) -> LabelledInputs:
+    """Two classes that a network tells apart at once."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, count)
+    pixels = (rng.random((count, 1, 8, 8)) * 60 + 160 * labels[:, None, None, None]).astype(np.uint8)
+    return LabelledInputs("bright", pixels, labels, np.arange(count))
+
+
+def test_the_accuracy_on_held_out_images_is_theirs_and_changes_no_weights() -> None:
+    data, others = bright(96, 0), bright(50, 1)
+    swapped = LabelledInputs("swapped", others.images, 1 - others.labels, others.indices)
+    recipe = Recipe(0.1, 4, 32, 0.05, optimizer="sgd", objective=Consistency())
+    nets, told = [], []
+    for held_out in (None, others, swapped):
+        epochs: list[Epoch] = []
+        net = train(SMALL, data, recipe, device=CPU, held_out=held_out, on_epoch=epochs.append)
+        nets.append(net.state_dict())
+        told.append([epoch.held_out for epoch in epochs])
+    assert told[0] == [None] * 4
+    right, wrong = (np.array(each, dtype=float) for each in told[1:])
+    assert right[-1] > 0.9
+    assert np.allclose(right + wrong, 1)  # the same noise, the other labels
+    assert all(torch.equal(nets[0][name], net[name]) for net in nets[1:] for name in net)
+
+
+def test_the_command_tells_the_accuracy_on_images_that_are_not_trained_on_if_it_has_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, test = bright(SHARE * FEWEST, 0), bright(1_500, 1)
+    wrong = 1 - test.labels
+    train_part = {"train_images": data.images, "train_labels": data.labels}
+    archives: dict[str, dict[str, Any]] = {
+        "both": {**train_part, "test_images": test.images, "test_labels": wrong},
+        "other": {**train_part, "test_images": test.images[..., :4, :4], "test_labels": wrong},
+        "one": {"images": data.images, "labels": data.labels},
+        "train": train_part,
+    }
+    found: dict[tuple[str, ...], float | None] = {}
+    for name, *options in (
+        ("both",),
+        ("both", "--split", "test"),
+        ("both", "--temperature", "auto"),
+        *(("other",), ("one",), ("train",)),
+    ):
+        np.savez(tmp_path / "d.npz", **archives[name])
+        out = tmp_path / f"{len(found)}.safetensors"
+        command = ["train", "--data", str(tmp_path / "d.npz"), "--sigma", "0.1", "--epochs", "2", "--out", str(out)]
+        assert holdfast([*command, "--no-progress", *options]) == 0
+        last = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch   2 of 2: "))
+        match = re.search(r"accuracy on noisy copies [\d.]+, held out ([\d.]+)$", last)
+        found[name, *options] = float(match[1]) if match else None
+    # The labels of the test part are wrong ones, so that the accuracy says which images it is of.
+    assert found.pop(("both",)) == pytest.approx(0, abs=0.05)
+    assert found.pop(("both", "--temperature", "auto")) == pytest.approx(1, abs=0.05)
+    assert set(found.values()) == {None}
 
 
 def test_recipes_that_mean_nothing_are_refused() -> None:

@@ -46,6 +46,23 @@ def test_both_forms_hold_the_same_images_in_the_standard_order(tmp_path: Path, w
     assert test.label_names[3] == "cat"
 
 
+@pytest.mark.parametrize("write", [write_pictures, write_binary])
+@pytest.mark.parametrize(("kept", "missing"), [("train", "test"), ("test", "train")])
+def test_a_folder_with_one_split_is_read_and_the_other_split_is_said_to_be_missing(
+    tmp_path: Path, write: object, kept: str, missing: str
+) -> None:
+    assert callable(write)
+    write(tmp_path)
+    for path in tmp_path.glob("test_*" if kept == "train" else "[!t]*"):
+        path.unlink()
+    expected = LABELS[:5].ravel() if kept == "train" else LABELS[5]
+    assert np.array_equal(open_dataset(str(tmp_path), split=kept).labels, expected)
+    with pytest.raises(
+        DatasetError, match=rf"holds CIFAR-10's split '{kept}' only, got split '{missing}'; add \w+_batch"
+    ):
+        open_dataset(str(tmp_path), split=missing)
+
+
 def test_missing_and_damaged_parts_are_named(tmp_path: Path) -> None:
     write_pictures(tmp_path)
     with pytest.raises(DatasetError, match="'train' or 'test'"):

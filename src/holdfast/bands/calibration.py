@@ -93,7 +93,10 @@ def not_kept() -> Iterator[None]:
 
 @lru_cache(maxsize=256)
 def calibrate(n: int, alpha: float, sides: Sides) -> float:
-    """The largest gamma (to seven digits, rounded down) with ``failure_probability(n, gamma, sides) <= alpha``."""
+    """The largest gamma (to seven digits, rounded down) with ``failure_probability(n, gamma, sides) <= alpha``.
+
+    For one sample, and where :func:`solve` gives 0, it is smaller than that.
+    """
     known = _shipped().get(_key(n, alpha, sides)) or _cached(n, alpha, sides)
     if known is not None:
         return known

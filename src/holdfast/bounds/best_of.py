@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from holdfast.validation import Sides
 
 @dataclass(frozen=True)
 class BestOf(Method):
-    """The best of several methods at every radius; each takes an equal share of alpha.
+    """The best of several methods at every radius; each takes an equal share of alpha, those of a nested one too.
 
     Guarantee:
         With probability at least ``1 - alpha`` every one of them holds at every radius, hence also the largest.
@@ -34,7 +35,8 @@ class BestOf(Method):
             raise InvalidArgument(
                 f"BestOf takes a tuple of two or more methods, such as BestOf((CDF(), Naive())), got {self.methods!r}"
             )
-        object.__setattr__(self, "methods", methods)
+        flat = (method.methods if isinstance(method, BestOf) else (method,) for method in methods)
+        object.__setattr__(self, "methods", tuple(chain.from_iterable(flat)))
 
     @property
     def name(self) -> str:

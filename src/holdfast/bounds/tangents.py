@@ -75,7 +75,9 @@ class Tangent(Method):
     @property
     def name(self) -> str:
         """``tangent-`` and the radius."""
-        return f"tangent-{float(self.radius)!r}"
+        return f"tangent-{float(self.radius)!r}".replace(
+            "+", ""
+        )  # 1e+16 is 1e16; a plus stands between the names of BestOf
 
     def side(self, scores: Scores, view: View, alpha: float, sides: Sides) -> RadiusBound:
         """One bound at one knot."""
@@ -95,7 +97,7 @@ def _doubling(n: int) -> list[int]:
 
 
 def aimed_at(radius: float | None, method: Method) -> Method:
-    """The best of a method and a tangent at a radius named beforehand, for half of alpha each; the method alone for None."""
+    """The best of a method and a tangent at a radius named beforehand, for equal shares of alpha; the method alone for None."""
     return method if radius is None else BestOf((method, Tangent(radius)))
 
 

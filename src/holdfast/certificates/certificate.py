@@ -12,7 +12,7 @@ from holdfast.certificates.evidence import Evidence, Provenance, check_claimed, 
 from holdfast.certificates.implied_margin import implied_margin
 from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import InvalidArgument
-from holdfast.measures import Margin, MeasureInfo, PredictionScore, sum_tolerance
+from holdfast.measures import SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, sum_tolerance
 from holdfast.noise import Noise, sigma_of
 from holdfast.plotting import draw_curves, house_style, radius_label
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
@@ -101,7 +101,9 @@ class Certificate:
     def curve(self, name: str) -> Curve:
         """Bounds on the average of one measure, as a function of the radius: a claimed one, or the :attr:`margin`."""
         if name == Margin.name and name not in self.claims and PredictionScore.name in self.claims:
-            return implied_margin(self.score, sum_tolerance(self.evidence.measure(PredictionScore.name)))
+            tolerance = sum_tolerance(self.evidence.measure(PredictionScore.name))
+            if tolerance <= SUM_TOLERANCE:  # 0.1.0 counted rows that had larger errors, of another kind
+                return implied_margin(self.score, tolerance)
         check_claimed(name, self.claims)
         if name not in self._known_curves:
             self._known_curves[name] = bound(

@@ -24,7 +24,7 @@ def implied_margin(score: Curve, tolerance: float) -> Curve:
         checked; a model must satisfy it everywhere.
     Source:
         Not in the paper; see docs/mathematics.md. With two classes the lower side loses nothing else. With more, ``2 upper - 1``
-        is no upper bound, and a margin that is claimed is tighter: it is not raised to this one, since it is not below it.
+        is no upper bound, and a margin that is claimed is tighter: it is not raised to this one.
     """
     loss = tolerance + _FLOAT32
     above = None if score.above is None else partial(_line, score.above, 1.0, loss)

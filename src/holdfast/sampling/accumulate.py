@@ -76,7 +76,7 @@ class Accumulator:
     def results(self, model: str, noise: Noise) -> list[Counts]:
         """One for each span; refused if there were rows that are not probabilities."""
         worst = float(self._worst)
-        if not worst <= SUM_TOLERANCE:
+        if not worst <= SUM_TOLERANCE / 2:  # sums in float32 have errors of their own: claims allow for twice as much
             raise ModelError(
                 f"the model {model} returned NaN, infinity, or rows that are not probabilities for some noisy copies "
                 f"(off by {worst:.3g}); no certificate was made. Check it on noisy inputs"

@@ -4,8 +4,10 @@ Noise is added to pixels in [0, 1], before the network's own normalisation layer
 """
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from holdfast.progress import OnDone, ignore
 from holdfast.train.augmentation import mirrored, shifted
 from holdfast.train.capture import Captured, compile_blocks, training_stream
 from holdfast.train.recipe import TRAINING_PRECISIONS, Epoch, Recipe
+from holdfast.train.state import StateFile, TrainingState
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.datasets.labelled import LabelledData, LabelledInputs
 
@@ -38,13 +41,17 @@ def train(
     *,
     device: torch.device,
     compiled: bool = False,
+    held_out: LabelledData | None = None,
+    file: StateFile | None = None,
     on_step: OnDone = ignore,
-    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    on_epoch: Callable[[Epoch], None] = ignore,
 ) -> nn.Module:
     """Train from scratch with fresh noisy copies of every image in each epoch, mirrored half of the time.
 
     Data in memory is kept on the device as it is stored, and the device is asked for numbers once an epoch. On a GPU each
-    step's passes are one CUDA graph; ``compiled`` compiles the blocks that a network repeats.
+    step's passes are one CUDA graph; ``compiled`` compiles the blocks that a network repeats. The accuracy on images
+    that are ``held_out`` is told with each epoch, and nothing depends on it. With a ``file``, training goes on after its last
+    epoch, and each further epoch is saved there.
     """
     _check_data(data)
     if recipe.shift >= architecture.size:
@@ -65,8 +72,13 @@ def train(
     per_epoch = max(1, len(data) // recipe.batch) if full else math.ceil(len(data) / recipe.batch)
     optimizer, schedule = _optimizer(net, recipe, steps=recipe.epochs * per_epoch)
     read, answers = _reader(data, device), torch.from_numpy(data.labels).to(device)
+    state = TrainingState(net, optimizer, schedule, order, device)
+    if file is not None:
+        file.restore(state)
+    finished = file.epochs if file is not None else []
+    begun = time.perf_counter() - (finished[-1].seconds if finished else 0.0)
     with training_stream(device), quiet_compiler() if compiled else nullcontext():
-        for number in range(1, recipe.epochs + 1):
+        for number in range(len(finished) + 1, recipe.epochs + 1):
             # Recorded or compiled steps have full batches, and what is left over is left out; others nearly one size.
             shuffled = order.permutation(len(data))[: per_epoch * recipe.batch]
             for positions in np.array_split(shuffled, per_epoch):
@@ -75,7 +87,13 @@ def train(
                 optimizer.step()
                 schedule.step()
                 on_step(len(positions))
-            on_epoch(passes.epoch(number, seen=len(shuffled)))
+            epoch = passes.epoch(number, seen=len(shuffled))
+            if held_out is not None:
+                epoch = replace(epoch, held_out=passes.accuracy(held_out))
+            epoch = replace(epoch, seconds=time.perf_counter() - begun)
+            if file is not None:
+                file.save(state, epoch)
+            on_epoch(epoch)
     return net.eval()
 
 
@@ -108,13 +126,34 @@ class _Passes:
         self._correct.zero_()
         return found
 
+    def accuracy(self, data: LabelledData) -> float:
+        """On one noisy copy of each image, the same at every call. Weights, averages and random numbers stay as they are."""
+        recipe, device = self._recipe, self._device
+        generator = torch.Generator(device).manual_seed(recipe.seed)
+        read, labels = _reader(data, device), torch.from_numpy(data.labels).to(device)
+        correct = torch.zeros((), dtype=torch.int64, device=device)
+        self._net.eval()
+        # Compiling blocks once more, for this mode and size, would take longer than these few images.
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            for positions in np.array_split(np.arange(len(data)), math.ceil(len(data) / recipe.batch)):
+                chosen = torch.from_numpy(positions).to(device)
+                images = read(chosen)
+                noise = recipe.sigma * torch.randn(images.shape, generator=generator, device=device)
+                correct += (self._logits(images + noise).argmax(1) == labels[chosen]).sum()
+        self._net.train()
+        return int(correct) / len(data)
+
     def _predict(self, noisy: Tensor) -> Tensor:
+        logits = self._logits(noisy)
+        return logits.reshape(self._recipe.objective.copies, -1, logits.shape[-1])
+
+    def _logits(self, noisy: Tensor) -> Tensor:
         if self._device.type == "cuda":
             noisy = noisy.contiguous(memory_format=torch.channels_last)
         low = TRAINING_PRECISIONS[self._recipe.precision]
         with torch.autocast(self._device.type, low, enabled=low is not None, cache_enabled=False):
             logits: Tensor = self._net(noisy)
-        return logits.float().reshape(self._recipe.objective.copies, -1, logits.shape[-1])
+        return logits.float()
 
     def _predict_frozen(self, noisy: Tensor) -> Tensor:
         """For attacks: these leave weights and the averages of batch normalisation as they are."""
@@ -142,7 +181,7 @@ def _reader(data: LabelledData, device: torch.device) -> Callable[[Tensor], Tens
     """From positions to images in [0, 1] on the device: kept there as they are stored, or read one after the other."""
     if not isinstance(data, LabelledInputs):
         return lambda chosen: torch.from_numpy(data.batch(chosen.cpu().numpy())).to(device)
-    stored = torch.from_numpy(data.images).to(device)
+    stored = torch.tensor(data.images, device=device)
     if stored.dtype == torch.uint8:
         return lambda chosen: stored[chosen].float() / 255.0
     return lambda chosen: stored[chosen].float()

@@ -53,8 +53,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the data came to, on noisy copies."""
+    """What one pass over the data came to, on noisy copies.
+
+    Attributes:
+        held_out: the accuracy on images that are not trained on, if there are any.
+        seconds: since the training began, without those of a part that was interrupted and done again.
+    """
 
     number: int
     loss: float
     accuracy: float
+    held_out: float | None = None
+    seconds: float = field(default=0.0, compare=False)

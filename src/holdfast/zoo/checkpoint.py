@@ -5,6 +5,7 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,14 +45,23 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
     """Write weights as safetensors, through a temporary file, never over an existing one."""
     check_target(path)
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
+    # Not the library's save_file, which writes for the owner only: weights are as readable as any other file.
+    write_bytes(path, save(state, metadata={_ARCHITECTURE: architecture.to_json(), **notes}))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there: it is there as a whole, or as it was before."""
     temporary = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Not the library's save_file, which writes for the owner only: weights are as readable as any other file.
-        temporary.write_bytes(save(state, metadata={_ARCHITECTURE: architecture.to_json(), **notes}))
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut after the move could leave an empty file
         temporary.replace(path)
-    except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise CheckpointError(f"could not write {path} ({error}); free some space or choose another place") from error
 
 

