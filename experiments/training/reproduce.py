@@ -18,10 +18,12 @@ OBJECTIVES = {
     "plain": "--objective plain",
     "consistency": "--objective consistency --consistency {weight}",
     "smoothadv": "--objective smoothadv --steps {steps}",
-    "certified": "--objective certified --radius {radius:g}",
+    "certified": "--objective certified --score {score} --radius {radius:g}",
+    "certified-normal": "--objective certified --law normal --radius {normal_radius:g}",
 }
 AT_A_TEMPERATURE = {
-    f"{name}-temperature": f"{OBJECTIVES[name]} --temperature auto" for name in ("plain", "consistency", "certified")
+    f"{name}-temperature": f"{OBJECTIVES[name]} --temperature auto"
+    for name in ("plain", "consistency", "certified-normal")
 }
 """In the order of the table; options that are not given have the defaults of docs/commands.md."""
 
@@ -32,19 +34,28 @@ class Study:
 
     Attributes:
         weights: of consistency, by sigma.
+        radii: of certified, by sigma; and its proper score. The normal law has two sigma.
         steps: of smoothadv's attack.
     """
 
     objectives: Mapping[str, str]
     weights: Mapping[str, int]
+    radii: Mapping[str, float]
+    score: str
     steps: int
     training: str
     certifying: str
     bins: int
 
     def options(self, sigma: str) -> dict[str, str]:
-        """Of each objective. The bound's radius is two sigma."""
-        known = {"weight": self.weights[sigma], "steps": self.steps, "radius": 2 * float(sigma)}
+        """Of each objective."""
+        known = {
+            "weight": self.weights[sigma],
+            "steps": self.steps,
+            "score": self.score,
+            "radius": self.radii[sigma],
+            "normal_radius": 2 * float(sigma),
+        }
         return {name: options.format(**known) for name, options in self.objectives.items()}
 
 
@@ -52,6 +63,8 @@ STUDIES = {
     "cifar10": Study(
         OBJECTIVES,
         {"0.25": 20, "0.50": 10},  # as its authors chose them
+        {"0.25": 0.5, "0.50": 1.0},
+        "log",
         1,
         "--arch resnet110 --epochs 45 --batch 256 --optimizer sgd --learning-rate 0.1 --weight-decay 0.0001 --shift 4 "
         "--precision bfloat16 --compile --temperature auto",
@@ -61,6 +74,8 @@ STUDIES = {
     "fashion-mnist": Study(
         OBJECTIVES | AT_A_TEMPERATURE,
         {"0.25": 20, "0.50": 20},
+        {"0.25": 0.5, "0.50": 0.5},
+        "brier",
         2,
         "--arch small-cnn --epochs 6",
         "--skip 25 --n 10000 --n0 100 --alpha 0.001 --claims label,score,margin",

@@ -69,7 +69,8 @@ def train(
     steps: int | None = typer.Option(None, help="Of smoothadv's attack; default: 2."),
     score: str | None = typer.Option(None, help="Of the certified confidence: 'log' (default) or 'brier'."),
     law: str | None = typer.Option(
-        None, help="Of a class's log-odds in certified's bound: 'normal' (default), or 'empirical', that of the copies."
+        None,
+        help="Of a class's log-odds in certified's bound: 'empirical' (default), that of the copies; or 'normal', for larger radii.",
     ),
     temperature: str | None = typer.Option(
         None,

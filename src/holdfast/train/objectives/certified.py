@@ -16,7 +16,7 @@ from holdfast.train.objectives.objective import Objective
 from holdfast.validation import check_number
 
 SCORES = ("log", "brier")
-LAWS = ("normal", "empirical")
+LAWS = ("empirical", "normal")
 _LEAST_VARIANCE = 1e-6
 _SUREST = -1e-6
 """Of log-probabilities: closer to 0, float32 cannot tell one from another."""
@@ -29,11 +29,12 @@ class Certified(Objective):
     Being wrong with more confidence costs more, so scores are not pushed to 0 and 1 as far as certified accuracy would. The
     bounds rest on the distribution of the scores at the image, which some copies only hint at:
 
-    - law "normal": the log-odds of a class are normal, with the mean m and the standard deviation s of the copies. At distance R
-      the worst case is then normal, too, with mean ``m - s R / sigma``. The network learns to be sure, and equally sure of all
-      copies: a few of them say something of the tail that decides about large radii.
     - law "empirical": the copies are all there is. The bound is a weighted mean of the sorted scores in which the smallest
       weigh most, so the network learns from its worst copies. At radius 0 it is the average.
+    - law "normal": the log-odds of a class are normal, with the mean m and the standard deviation s of the copies. At distance R
+      the worst case is then normal, too, with mean ``m - s R / sigma``. The network learns to be sure, and equally sure of all
+      copies: a few of them say something of the tail that decides about large radii. It is then too modest at the image, which a
+      temperature mends.
 
     Requires:
         Nothing: it is a loss, no certificate. The empirical bounds of a few copies are too optimistic, because g_R is convex.
@@ -48,7 +49,7 @@ class Certified(Objective):
     copies: int = 4
     radius: float = 0.5
     score: str = "log"
-    law: str = "normal"
+    law: str = "empirical"
 
     def __post_init__(self) -> None:
         super().__post_init__()
