@@ -197,8 +197,8 @@ def main() -> None:
         print(json.dumps(row), flush=True)
         found["rows"].append(row)
     if asked.save:
-        name = f"first_second_{asked.arch}_{device}{'_' + asked.precision if asked.precision else ''}.json"
-        Path(__file__).with_name(name).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        name = "_".join(("first_second", asked.arch, device, *filter(None, [asked.precision]), *map(str, asked.inputs)))
+        Path(__file__).with_name(f"{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
