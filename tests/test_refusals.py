@@ -70,7 +70,7 @@ def test_arguments_out_of_range_are_refused_before_the_model_is_asked(
 def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> None:
     net = Recorder(small_net())
     share = 0.001 / 3
-    of_measures = [smallest_n(measure.info, share, "lower", hf.CDF()) for measure in DEFAULT_MEASURES]
+    of_measures = [smallest_n(measure.info, share, "lower", hf.CDF(), hf.Gaussian(1.0)) for measure in DEFAULT_MEASURES]
     least = max(smallest_n_for_label(share), *of_measures)
     complaint = rf"n = 10 can never certify .* at alpha = 0.001.*; at least {least} are needed"
     with pytest.raises(hf.InvalidArgument, match=complaint):
@@ -83,11 +83,25 @@ def test_an_n_that_can_never_certify_is_refused_with_the_smallest_that_can() -> 
     assert cert.score.lower(0.0) > 0.5
 
 
+def test_a_radius_that_no_number_of_samples_reaches_is_refused_and_one_in_reach_of_the_noise_is_not() -> None:
+    info = PredictionScore().info
+    with pytest.raises(hf.InvalidArgument, match="no number certifies the score with tangent-"):
+        smallest_n(info, 0.001, "lower", hf.Tangent(radius=5.0), hf.Gaussian(0.25))
+    near = [
+        smallest_n(info, 0.001, "lower", hf.Tangent(radius=2.0 * sigma), hf.Gaussian(sigma)) for sigma in (0.25, 4.0)
+    ]
+    assert near[0] == near[1] < 2_000
+
+
 @pytest.mark.parametrize("alpha", [1e-9, 0.001, 0.05, 0.5])
 def test_the_smallest_n_is_where_full_agreement_begins_to_certify(alpha: float) -> None:
     for claim, method in (("score", hf.CDF()), ("score", hf.CDF(hf.DKW())), ("score", hf.Naive()), ("label", hf.CDF())):
         label = claim == "label"
-        n = smallest_n_for_label(alpha) if label else smallest_n(PredictionScore().info, alpha, "lower", method)
+        n = (
+            smallest_n_for_label(alpha)
+            if label
+            else smallest_n(PredictionScore().info, alpha, "lower", method, hf.Gaussian(1.0))
+        )
 
         def certifies(count: int, claim: str = claim, method: hf.Method = method) -> bool:
             if claim == "label":

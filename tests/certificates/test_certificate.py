@@ -41,6 +41,9 @@ def test_a_claim_that_was_not_made_is_refused_by_name(cert: hf.Certificate) -> N
         _ = cert.recompute(claims=("score",)).label_radius
     with pytest.raises(hf.NotClaimed, match="lower side only"):
         cert.recompute(sides="lower").score.upper(0.1)
+    for wrong in ("tangents", hf.Tangents, hf.Empirical()):
+        with pytest.raises(hf.InvalidArgument, match="method must be one such as"):
+            cert.recompute(method=wrong)  # type: ignore[arg-type]
 
 
 def test_the_label_radius_is_cohens() -> None:

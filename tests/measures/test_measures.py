@@ -97,11 +97,11 @@ def test_claims_come_label_first_and_then_in_the_order_of_the_evidence() -> None
 
 
 def test_full_agreement_must_be_able_to_name_the_winner() -> None:
-    n = smallest_n(LEAD, 0.001, "lower", hf.CDF())
+    n = smallest_n(LEAD, 0.001, "lower", hf.CDF(), hf.Gaussian(1.0))
     agreed = hf.ScoreSamples(np.full(n, 2.0), support=LEAD.support, sigma=1.0)
     assert hf.bound(agreed, alpha=0.001).lower(0.0) > 0.5
     assert hf.bound(replace(agreed, values=np.full(n - 1, 2.0)), alpha=0.001).lower(0.0) <= 0.5
-    assert smallest_n(RISK, 0.001, "lower", hf.CDF()) == 1
+    assert smallest_n(RISK, 0.001, "lower", hf.CDF(), hf.Gaussian(1.0)) == 1
     hf.Settings(1, claims=("risk",)).resolved((LEAD, RISK), hf.Gaussian(1.0))
     with pytest.raises(hf.InvalidArgument, match="can never certify the lead"):
         hf.Settings(n - 1, claims=("lead",)).resolved((LEAD, RISK), hf.Gaussian(1.0))

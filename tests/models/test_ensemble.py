@@ -258,3 +258,8 @@ def test_the_service_serves_one() -> None:
         answer = service.certify(X, "n=400&seed=1").json()
     expected = hf.SmoothedClassifier(net, SIGMA, inputs="images").certify(X, n=400, seed=1)
     assert hf.Certificate.from_dict(answer) == expected
+
+
+def test_the_layers_of_a_network_are_no_ensemble() -> None:
+    with pytest.raises(hf.InvalidArgument, match="a list of networks, got one Sequential"):
+        hf.Ensemble(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)))

@@ -116,6 +116,6 @@ def test_the_command_writes_the_temperature_into_the_checkpoint(
     assert float(nets["two"].notes["temperature"]) == 2
     assert float(nets["auto"].notes["temperature"]) in CANDIDATES
     assert "chosen on 200 images that were held out" in "".join(capsys.readouterr())
-    for wrong in ("0", "nan", "warm"):
+    for wrong in ("0", "1e-300", "inf", "nan", "warm"):
         assert holdfast([*command, "--out", str(tmp_path / "x.safetensors"), "--temperature", wrong]) != 0
-        assert "--temperature takes a positive number or 'auto'" in "".join(capsys.readouterr())
+        assert "--temperature takes a number from 0.001 to 1000, or 'auto'" in "".join(capsys.readouterr())

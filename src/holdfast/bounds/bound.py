@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from holdfast.bounds.cdf import CDF
 from holdfast.bounds.curve import Curve, Curves
-from holdfast.bounds.method import Method
+from holdfast.bounds.method import Method, check_method
 from holdfast.errors import InvalidArgument
 from holdfast.noise import plain_noise
 from holdfast.scores import Scores
@@ -23,8 +23,7 @@ def bound(scores: Scores, *, alpha: float, method: Method = DEFAULT_METHOD, side
         raise InvalidArgument(
             f"expected ScoreSamples(values, support=(a, b), sigma=s) or a ScoreHistogram, got {type(scores).__name__}"
         )
-    if not isinstance(method, Method):
-        raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
+    check_method(method)
     method.check_noise(plain_noise(scores.noise))
     alpha, asked = check_alpha(alpha, at_least=SMALLEST_SHARE), check_sides(sides)
     # The upper side is the lower side of the reflected score.

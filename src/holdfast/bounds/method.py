@@ -41,3 +41,9 @@ class Method(ABC):
                 f"{self.name} holds for {kinds} noise only, got {noise}; use CDF(band=BerkJones()), which holds for every "
                 f"noise, or Tangent(radius=R) for one radius"
             )
+
+
+def check_method(method: object) -> None:
+    """Refuse what is no method: a name, a class, a band or a mean alone."""
+    if not isinstance(method, Method):
+        raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")

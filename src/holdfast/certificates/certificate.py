@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Curve, Method, bound
+from holdfast.bounds.method import check_method
 from holdfast.bounds.named import method_named
 from holdfast.certificates.describe import abstention_reason, describe
 from holdfast.certificates.evidence import Evidence, Provenance, check_claimed, check_claims, claimable
@@ -53,6 +54,7 @@ class Certificate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "claims", check_claims(self.claims, claimable(self.evidence.measures)))
+        check_method(self.method)
         self.method.check_noise(self.noise)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)

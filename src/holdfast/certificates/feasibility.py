@@ -10,49 +10,53 @@ from holdfast.bounds import Method, bound
 from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
+from holdfast.noise import Noise
 from holdfast.scores import ScoreSamples
 from holdfast.validation import Sides
 
-_MOST = 2**40
+_MOST, _MOST_SCORES = 2**40, 2**22
 
 
 @lru_cache(maxsize=64)
 def smallest_n_for_label(alpha: float) -> int:
     """The smallest n for which a unanimous vote certifies the label at the input itself."""
-    return _first(lambda n: clopper_pearson_lower(n, n, alpha) > 0.5, "label", alpha)
+    return _first(lambda n: clopper_pearson_lower(n, n, alpha) > 0.5, _MOST, "label", alpha)
 
 
-def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
+def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method, noise: Noise) -> int:
     """The smallest n for which scores at the top of their support certify the class at the input itself.
 
-    The noise plays no role there. A measure that no average of makes the class the prediction asks for nothing.
+    A measure that no average of makes the class the prediction asks for nothing.
     """
     try:
-        hash(method)
-    except TypeError:  # somebody's own method, which may change
-        return _search.__wrapped__(measure, alpha, sides, method)
-    return _search(measure, alpha, sides, method)
+        hash((method, noise))
+    except TypeError:  # somebody's own, which may change
+        return _search.__wrapped__(measure, alpha, sides, method, noise)
+    return _search(measure, alpha, sides, method, noise)
 
 
 # Settings may be made for every input: the search would take longer than choosing its class.
 @lru_cache(maxsize=64)
-def _search(measure: MeasureInfo, alpha: float, sides: Sides, method: Method) -> int:
+def _search(measure: MeasureInfo, alpha: float, sides: Sides, method: Method, noise: Noise) -> int:
     if measure.winning is None:
         return 1
     winning, support = measure.winning, measure.support
 
     def enough(n: int) -> bool:
-        agreed = ScoreSamples(np.full(n, support[1]), support=support, sigma=1.0)
+        agreed = ScoreSamples(np.full(n, support[1]), support=support, noise=noise)
         return bound(agreed, alpha=alpha, method=method, sides=sides).lower(0.0) > winning
 
-    return _first(enough, f"{measure.name} with {method.name}", alpha)
+    return _first(enough, _MOST_SCORES, f"{measure.name} with {method.name}", alpha)
 
 
-def _first(enough: Callable[[int], bool], what: str, alpha: float) -> int:
+def _first(enough: Callable[[int], bool], most: int, what: str, alpha: float) -> int:
     """The smallest n that is enough, given that more are enough too."""
     high = 1
     while not enough(high):
         high *= 2
-        if high > _MOST:
-            raise InvalidArgument(f"no number of samples certifies the {what} at alpha = {alpha:g}")
+        if high > most:
+            raise InvalidArgument(
+                f"up to {most:,} samples, no number certifies the {what} at alpha = {alpha:g}, even if every noisy copy agrees; "
+                f"ask for a smaller radius or a larger alpha"
+            )
     return bisect_left(range(high), True, lo=high // 2 + 1, key=enough)

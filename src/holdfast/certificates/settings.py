@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.bounds import DEFAULT_METHOD, Method
+from holdfast.bounds.method import check_method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Provenance, Selection, check_claims, claimable
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
@@ -38,10 +39,7 @@ class Settings:
         check_count("n0", self.n0, at_most=MOST_SELECTION)
         check_sides(self.sides)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
-        if not isinstance(self.method, Method):
-            raise InvalidArgument(
-                f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {self.method!r}"
-            )
+        check_method(self.method)
         if self.claims is not None:
             object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
 
@@ -54,7 +52,8 @@ class Settings:
         claims = known if self.claims is None else check_claims(self.claims, known)
         self.method.check_noise(noise)
         share, sides = self.alpha / len(claims), check_sides(self.sides)
-        needed = {info.name: smallest_n(info, share, sides, self.method) for info in measures if info.name in claims}
+        claimed = [info for info in measures if info.name in claims]
+        needed = {info.name: smallest_n(info, share, sides, self.method, noise) for info in claimed}
         if "label" in claims:
             needed["label"] = smallest_n_for_label(share)
         if self.n < max(needed.values()):

@@ -19,6 +19,7 @@ from holdfast.progress import format_time, progress_bar
 
 _WATCHED = 1000
 """Images that are not trained on, for each epoch's accuracy on them."""
+_COLDEST = 0.001
 
 if TYPE_CHECKING:
     from holdfast.train.recipe import Epoch, Recipe
@@ -244,11 +245,13 @@ def _saying_what_resumes(file: "StateFile", epochs: int) -> Iterator[None]:
 
 
 def _temperature(text: str) -> float:
-    """A positive number."""
+    """A number that float32 weights can be divided by."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0 < number < math.inf:
-        raise InvalidArgument(f"--temperature takes a positive number or 'auto', got {text!r}")
+    if not _COLDEST <= number <= 1 / _COLDEST:
+        raise InvalidArgument(
+            f"--temperature takes a number from {_COLDEST} to {1 / _COLDEST:g}, or 'auto', got {text!r}"
+        )
     return number

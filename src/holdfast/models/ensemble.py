@@ -25,6 +25,8 @@ class Ensemble(nn.Module):
 
     def __init__(self, members: Iterable[nn.Module], *, outputs: str = "logits") -> None:
         super().__init__()
+        if isinstance(members, nn.Sequential):
+            raise InvalidArgument("an Ensemble takes a list of networks, got one Sequential, whose parts are layers")
         found = list(members)
         if not found:
             raise InvalidArgument("an Ensemble needs at least one torch.nn.Module, got none")

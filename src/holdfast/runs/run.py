@@ -156,8 +156,9 @@ class Run(ABC):
         self._table = {}
         self._on_inputs = on_inputs
 
-    def lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    def lower(self, measure: str, method: str, radii: ArrayLike) -> NDArray[np.float64]:
         """Certified lower bounds, shape (inputs, radii)."""
+        radii = np.asarray(radii, dtype=np.float64)
         wanted = radii.ravel().tolist()
         if not all(radius in self._place for radius in wanted):
             self._on_inputs(len(self))
