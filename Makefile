@@ -39,7 +39,7 @@ docs: $(READY)
 PAPER_RUNS = $(sort $(dir $(wildcard experiments/paper/runs/*/run.json)))
 HUMAN ?= ../shared/data/cifar10h/cifar10h-probs.npy
 paper: $(READY)
-	@ls experiments/paper/runs/*/run.json > /dev/null 2>&1 || { echo "no stored runs in experiments/paper/runs yet; make them with: python -m experiments.paper.reproduce --data CIFAR10"; exit 1; }
+	@ls experiments/paper/runs/*/run.json > /dev/null 2>&1 || { echo "no stored runs in experiments/paper/runs yet; make them with: python -m experiments.reproduce --data CIFAR10"; exit 1; }
 	$(BIN)/python -m experiments.paper.figures --runs $(PAPER_RUNS) $(if $(CIFAR10),--data $(CIFAR10))
 	$(if $(wildcard $(HUMAN)),$(BIN)/python -m experiments.paper.human --runs $(PAPER_RUNS) --human $(HUMAN),@echo "no $(HUMAN): the human study is left as it is")
 

@@ -29,7 +29,7 @@ from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.datasets.open import open_dataset
 from holdfast.zoo.pretrained import load_embedded_model
 
-CIFAR = {"cifar10-sigma0.25": 0.25, "cifar10-sigma0.50": 0.5}
+CIFAR = {"cifar10-sharp-sigma0.25": 0.25, "cifar10-sharp-sigma0.50": 0.5}
 DECAY: Callable[..., Callable[[float], NDArray[np.float64]]] = hf.Gaussian.decay
 
 

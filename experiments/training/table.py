@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.softmax import NAME, PlainSoftmax
 from experiments.training.brier import CertifiedBrier, certified_brier
-from experiments.training.reproduce import AT_A_TEMPERATURE, OBJECTIVES
+from experiments.training.reproduce import ORDER
 from holdfast.runs.certified import CertifiedRun
 
 ALPHA = 0.001
@@ -29,7 +29,7 @@ RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 THRESHOLDS = (0.5, 0.7, 0.9)
 BRIER_RADII = (0.0, 0.25, 0.5)
 OURS = ("certified", "certified-normal", "certified-normal-temperature")
-RIVALS = ("plain", "consistency", "plain-temperature", "consistency-temperature")
+RIVALS = ("plain", "consistency", "consistency-half", "plain-temperature", "consistency-temperature")
 RESAMPLES, LEVEL = 10_000, 0.95
 
 
@@ -130,8 +130,7 @@ def write_table(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 def _place(row: Row) -> tuple[float, int]:
     """By sigma, then in the order of :mod:`experiments.training.reproduce`; others last."""
-    names = [*OBJECTIVES, *AT_A_TEMPERATURE]
-    return row.sigma, names.index(row.objective) if row.objective in names else len(names)
+    return row.sigma, ORDER.index(row.objective) if row.objective in ORDER else len(ORDER)
 
 
 def _check_same_inputs(rows: Sequence[Row]) -> None:

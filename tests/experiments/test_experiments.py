@@ -1,9 +1,11 @@
 """The paper's experiments: drawn end to end from small made-up runs, and their formulas against independent ones."""
 
 import csv
+import itertools
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from statistics import NormalDist
 
@@ -16,8 +18,9 @@ from scipy.stats import norm, spearmanr
 
 import holdfast as hf
 from evidence import evidence_of
+from experiments import reproduce
 from experiments.imagenet import figures as imagenet
-from experiments.paper import figures, human, reproduce, softmax
+from experiments.paper import figures, human, softmax
 from experiments.paper.accuracy import Counts, accuracy_figure
 from experiments.paper.agreement import agreement, spearman
 from experiments.paper.baseline import best_possible, limit
@@ -26,9 +29,12 @@ from experiments.paper.confidence import SOFTMAX, Confidence, answered, confiden
 from experiments.paper.evaluation import NAIVE, PAPER, RADII, Answer, Evaluation
 from experiments.paper.pictures import IMAGENET, CutOffs, choose, largest_radius
 from experiments.paper.published import IMAGENET_MARGIN, LABEL, SCORE
+from experiments.paper.reproduce import NAMES
 from experiments.paper.softmax import PlainSoftmax, plain_softmax
 from experiments.paper.tables import write_tables
 from experiments.paper.worst_case import STEPS, WorstCase, naive_of
+from experiments.steps import Step, follow
+from experiments.training.reproduce import STUDIES
 from holdfast.cli.app import app
 from holdfast.cli.app import run as holdfast
 from holdfast.report.accuracy import Question
@@ -575,30 +581,56 @@ def test_plain_softmax_is_the_networks_and_is_read_back(tmp_path: Path) -> None:
 def test_the_commands_from_the_beginning_are_ones_holdfast_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert reproduce.main(["--data", "cifar10.npz", "--work", str(tmp_path / "work"), "--dry-run"]) == 0
+    work = tmp_path / "work"
+    assert reproduce.main(["--data", "cifar10.npz", "--work", str(work), "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert not (tmp_path / "work").exists()
+    assert not work.exists()
     group = typer.main.get_command(app)
     known = {name: {opt for each in command.params for opt in each.opts} for name, command in group.commands.items()}  # type: ignore[attr-defined]
-    steps = reproduce.steps("cifar10.npz", tmp_path / "work")
-    assert all(shlex.join(step.argv) in line for step, line in zip(steps, lines, strict=True))
+    chains, last = reproduce.commands("cifar10", "cifar10.npz", work)
+    steps = [*itertools.chain(*chains), *last]
+    assert [shlex.join(step.argv) for step in steps] == lines
     ours = [step.argv[2:] for step in steps if step.argv[1:3] == ("-m", "holdfast")]
-    assert [argv[1] for argv in ours] == ["train", "certify", "compact"] * 4
-    trained = [argv for argv in ours if argv[1] == "train"]
-    assert ["--objective" in argv for argv in trained] == [True, True, False, False]
+    studied = sum(map(len, STUDIES["cifar10"].objectives.values()))
+    assert [argv[1] for argv in ours].count("train") == studied + 2
+    assert [argv[1] for argv in ours].count("certify") == studied + 4
     for argv in ours:
         assert {word for word in argv if word.startswith("--")} <= known[argv[1]]
+    made = [step.makes for step in steps if step.makes is not None]
+    assert len(made) == len(set(made))  # no two chains write to one place
+    drawn = " ".join(last[1].argv)
+    assert all(str(work / "paper" / "compact" / name) in drawn for name in NAMES)
 
 
 def test_beginning_anew_leaves_what_is_committed_alone(tmp_path: Path) -> None:
     work = tmp_path / "my work"
-    (work / "cifar10-sigma0.25").mkdir(parents=True)
-    for step in reproduce.steps("my data/cifar10.npz", work):
+    (work / "paper" / "cifar10-sigma0.25").mkdir(parents=True)
+    chains, last = reproduce.commands("cifar10", "my data/cifar10.npz", work)
+    for step in (*itertools.chain(*chains), *last):
         assert not step.done
         assert step.makes is None or step.makes.is_relative_to(work)
         assert "experiments/paper" not in " ".join(step.argv)
         if "--data" in step.argv:
             assert step.argv[step.argv.index("--data") + 1] == "my data/cifar10.npz"
+
+
+def test_steps_are_followed_until_one_fails_and_what_is_done_is_left_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def step(code: str, makes: Path | None) -> Step:
+        return Step((sys.executable, "-c", code), makes)
+
+    there = tmp_path / "there"
+    there.touch()
+    chains = [
+        [step("print(1 / 0)", there), step(f"open({str(tmp_path / 'new' / 'a')!r}, 'w')", tmp_path / "new" / "a")],
+        [step("raise SystemExit(3)", None), step("print('never')", None)],
+    ]
+    assert follow(chains, [step("print('never')", None)], at_once=2) == 3
+    assert (tmp_path / "new" / "a").exists()
+    assert "never" not in capfd.readouterr().out.replace("print('never')", "")
+    assert follow(chains[:1], [step("print('then', 'this')", None)]) == 0
+    assert "then this" in capfd.readouterr().out
 
 
 def test_the_softmax_of_another_network_is_refused(
@@ -618,8 +650,8 @@ def test_the_softmax_of_another_network_is_refused(
 
 
 def test_steps_that_are_done_are_not_done_again(runs: list[Path], tmp_path: Path) -> None:
-    assert reproduce.Step(("x",), runs[0]).done
-    assert not reproduce.Step(("x",), tmp_path / "none").done
-    assert not reproduce.Step(("x",), None).done
+    assert Step(("x",), runs[0]).done
+    assert not Step(("x",), tmp_path / "none").done
+    assert not Step(("x",), None).done
     interrupted = RunFolder.create(tmp_path / "half", {"kind": "certified", "status": "interrupted"})
-    assert not reproduce.Step(("x",), interrupted.path).done
+    assert not Step(("x",), interrupted.path).done

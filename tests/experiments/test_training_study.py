@@ -36,16 +36,16 @@ def test_a_difference_is_ours_minus_theirs_with_an_interval_around_it() -> None:
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.1 / 20, rel=0.2)
 
 
-def test_every_objective_is_trained_certified_and_compacted_alike(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert reproduce.main(["--data", "d", "--work", str(tmp_path / "w"), "--dry-run"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    count = 2 * len(reproduce.OBJECTIVES)
-    assert [sum(f"holdfast {name}" in line for line in lines) for name in ("train", "certify", "compact")] == [
-        count
-    ] * 3
-    trained = [line for line in lines if "holdfast train" in line]
-    assert all(reproduce.STUDIES["cifar10"].training in line for line in trained)
-    assert "experiments.training.table" in lines[-1]
-    assert not (tmp_path / "w").exists()
+@pytest.mark.parametrize("study", reproduce.STUDIES)
+def test_every_objective_is_trained_certified_and_compacted_alike(study: str) -> None:
+    chains = reproduce.chains(study, "d", Path("w"))
+    chosen = reproduce.STUDIES[study]
+    assert len(chains) == sum(map(len, chosen.objectives.values()))
+    for title, chain in chains.items():
+        train, certify, compact, softmax = (" ".join(step.argv) for step in chain)
+        assert f"w/training/{study}/{title}.safetensors" in train
+        assert chosen.training in train
+        assert chosen.certifying in certify
+        assert f"compact/{title}" in compact
+        assert "experiments.paper.softmax" in softmax
+        assert f"compact/{title}" in " ".join(reproduce.table_step(study, "d", Path("w")).argv)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import holdfast as hf
 from holdfast.cli.app import run as holdfast
 from holdfast.errors import DatasetError, InvalidArgument, ModelError
 from holdfast.models.fingerprint import fingerprint
@@ -14,9 +15,9 @@ from holdfast.train.temperature import (
     FEWEST,
     SHARE,
     apply_temperature,
+    certified_brier,
     choose_temperature,
     hold_out,
-    smoothed_log_loss,
 )
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.checkpoint import load_checkpoint
@@ -57,9 +58,23 @@ def test_a_confidence_that_is_off_by_a_factor_is_put_right(factor: float) -> Non
     assert found in CANDIDATES
 
 
-def test_the_loss_is_of_the_average_score_and_not_an_average_of_losses() -> None:
-    logits = torch.tensor([[[4.0, 0.0]], [[0.0, 4.0]]])
-    assert smoothed_log_loss(logits, torch.tensor([0])) == pytest.approx(np.log(2))
+@pytest.mark.parametrize("ratio", [0.0, 0.7, 2.0])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_brier_score_is_the_worst_that_theorem_2_allows_at_the_copies(classes: int, ratio: float) -> None:
+    logits = 2 * torch.randn(50, 1, classes, generator=torch.Generator().manual_seed(classes), dtype=torch.float64)
+    scores = logits.softmax(2)[:, 0]
+    predicted = int(scores.mean(0).argmax())
+    own = hf.ScoreSamples(scores[:, predicted].numpy(), support=(0.0, 1.0), sigma=1.0)
+    curve = hf.bound(own, alpha=0.01, method=hf.CDF(hf.Empirical()), sides="both")
+    q = np.linspace(float(curve.lower(ratio)), float(curve.upper(ratio)), 101)[:, None]
+    for label in range(classes):
+        rest = np.eye(classes - 1)  # convex: the worst is that one class has what is left
+        others = [k for k in range(classes) if k != predicted]
+        p = np.zeros((101, classes - 1, classes))
+        p[:, :, predicted] = q
+        p[:, :, others] = (1 - q)[:, :, None] * rest
+        worst = ((p - np.eye(classes)[label]) ** 2).sum(2).max()
+        assert certified_brier(logits, torch.tensor([label]), ratio) == pytest.approx(worst, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", architecture_names())

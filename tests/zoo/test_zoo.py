@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import holdfast as hf
-from experiments.paper.reproduce import NETWORKS
+from experiments.paper.reproduce import PLAIN
+from experiments.training.reproduce import BEST, STUDIES
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint, save_checkpoint
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
@@ -41,14 +42,20 @@ def test_the_embedded_network_is_accurate_and_says_how_it_was_made() -> None:
     assert checkpoint.notes["sigma"] == "0.25"
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_embedded_networks_for_cifar10_are_the_papers_and_say_how_they_were_made(name: str) -> None:
-    sigma, training = NETWORKS[name]
-    checkpoint = load_embedded_model(f"cifar10-{name}")
-    assert checkpoint.architecture == Architecture("resnet110", 3, 32, 10)
+@pytest.mark.parametrize("sigma", ["0.25", "0.50"])
+@pytest.mark.parametrize("kind", ["", "plain-", "sharp-"])
+def test_the_embedded_networks_for_cifar10_say_how_they_were_made(kind: str, sigma: str) -> None:
+    study = STUDIES["cifar10"]
+    training = {
+        "": f"{study.training} {study.objectives[sigma][BEST[sigma]]}",
+        "plain-": PLAIN,
+        "sharp-": "--arch resnet110 --epochs 45 --sharpness 0.5",
+    }
+    checkpoint = load_embedded_model(f"cifar10-{kind}sigma{sigma}")
     command = checkpoint.notes["command"].split()
     assert command[:2] == ["holdfast", "train"]
-    assert {"resnet110", sigma, *training.split()} <= set(command)
+    assert {sigma, checkpoint.architecture.name, *training[kind].split()} <= set(command)
+    assert checkpoint.architecture == Architecture("resnet110" if kind else "resnet20x4", 3, 32, 10)
     assert checkpoint.notes["sigma"] == f"{float(sigma):g}"
     with torch.inference_mode():
         assert torch.isfinite(checkpoint.net(torch.rand(2, 3, 32, 32))).all()

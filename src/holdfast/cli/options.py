@@ -17,7 +17,7 @@ MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
 MODEL: Any = typer.Option(
     ...,
     help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
-    "'cifar10-sigma0.50', 'cifar10-plain-sigma0.25', 'cifar10-plain-sigma0.50'; or 'efficientnet-lite0' (extra imagenet).",
+    "'cifar10-plain-sigma0.25', 'cifar10-sharp-sigma0.25', and these with 0.50; or 'efficientnet-lite0' (extra imagenet).",
 )
 DATA: Any = typer.Option(
     ...,

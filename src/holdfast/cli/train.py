@@ -39,7 +39,8 @@ def train(
     ),
     arch: str = typer.Option(
         "small-cnn",
-        help="The architecture: small-cnn, resnet20, resnet110, resnet50 or efficientnet-lite0 (the last two for colour).",
+        help="The architecture: small-cnn, resnet20, resnet20x4 (four times as wide), resnet110, resnet50 or efficientnet-lite0 (the last "
+        "two for colour).",
     ),
     split: str = typer.Option("train", help="Which part of the dataset."),
     epochs: int = typer.Option(30, help="Passes over the data."),
@@ -75,8 +76,8 @@ def train(
     ),
     temperature: str | None = typer.Option(
         None,
-        help="Divide the logits by this number; 'auto' holds out a twentieth of the images and takes the number with the least log "
-        "loss of the average score there.",
+        help="Divide the logits by this number; 'auto' holds out a twentieth of the images and takes the number with the least "
+        "certified Brier score there, at a radius of sigma.",
     ),
     precision: str = typer.Option("float32", help="Of convolutions and matrix products: float32 or bfloat16."),
     compiled: bool = typer.Option(

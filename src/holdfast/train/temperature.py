@@ -1,15 +1,14 @@
 """One number that all logits are divided by, chosen on held-out images and written into the last layer's weights."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from holdfast.errors import DatasetError, InvalidArgument, ModelError
+from holdfast.train.objectives.certified import bound_weights
 from holdfast.validation import check_number
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -43,13 +42,14 @@ def hold_out(data: LabelledData, seed: int) -> Held:
 def choose_temperature(
     net: nn.Module, data: LabelledData, *, sigma: float, seed: int, device: torch.device, copies: int = COPIES
 ) -> float:
-    """The temperature with the least log loss of the average score over noisy copies of ``data``.
+    """The temperature with the least certified Brier score at a radius of sigma, over noisy copies of ``data``.
 
-    It must be held out: on images that were trained on, a network seems surer than it is on others.
+    Certified scores fall with the radius, so that a temperature that suits the image itself is too high for them. The data must
+    be held out: on images that were trained on, a network seems surer than it is on others.
 
     Source:
-        Guo et al. 2017, "On Calibration of Modern Neural Networks", with the smoothed classifier's score in the place of the
-        network's.
+        Guo et al. 2017, "On Calibration of Modern Neural Networks", with what can be certified in the place of the network's
+        own score.
     """
     generator = torch.Generator(device).manual_seed(seed)
     each = max(1, _ROWS // copies)
@@ -62,14 +62,26 @@ def choose_temperature(
             noise = torch.randn(images.shape, generator=generator, device=device)
             found.append(net(images + sigma * noise).float().unflatten(0, (copies, -1)).cpu())
     logits, labels = torch.cat(found, dim=1), torch.from_numpy(data.labels)
-    losses = [smoothed_log_loss(logits / temperature, labels) for temperature in CANDIDATES]
+    losses = [certified_brier(logits / temperature, labels, 1.0) for temperature in CANDIDATES]
     return CANDIDATES[int(np.argmin(losses))]
 
 
-def smoothed_log_loss(logits: Tensor, labels: Tensor) -> float:
-    """Of the scores' average over copies; logits are (copies, images, classes)."""
-    average = logits.double().log_softmax(2).logsumexp(0) - math.log(len(logits))
-    return float(functional.nll_loss(average, labels))
+def certified_brier(logits: Tensor, labels: Tensor, ratio: float) -> float:
+    """Average over images of the largest ``sum_k (p_k - [k = y])^2`` at a radius of ``ratio`` sigma, p the average scores there.
+
+    The predicted class's score q is within Theorem 2's bounds l and u, as if the copies (copies, images, classes) were all there
+    is. If it is right, the rest may be another class's: ``2 (1 - l)^2``. If it is wrong, another wrong class may have the rest,
+    ``1 + q^2 + (1 - q)^2`` at q = l or q = u; of two classes, the label has it: ``2 u^2``.
+    """
+    copies, _, classes = logits.shape
+    scores = logits.double().softmax(2)
+    predicted = scores.mean(0).argmax(1)
+    ordered = scores.gather(2, predicted.expand(copies, -1)[..., None])[..., 0].sort(0, descending=True).values
+    weights = torch.from_numpy(bound_weights(copies, ratio))
+    lower, upper = weights @ ordered, weights.flip(0) @ ordered
+    wrong = 1 + torch.maximum(lower**2 + (1 - lower) ** 2, upper**2 + (1 - upper) ** 2)
+    wrong = wrong if classes > 2 else 2 * upper**2
+    return float(torch.where(predicted == labels, 2 * (1 - lower) ** 2, wrong).mean())
 
 
 def apply_temperature(net: nn.Module, temperature: float, example: Tensor) -> None:

@@ -16,6 +16,7 @@ _BUILDERS: dict[str, Callable[[int, int, int], nn.Module]] = {
     "efficientnet-lite0": lambda _channels, _size, classes: EfficientNetLite0(classes=classes),
     "resnet110": lambda channels, _size, classes: ResNetCIFAR(depth=110, channels=channels, classes=classes),
     "resnet20": lambda channels, _size, classes: ResNetCIFAR(depth=20, channels=channels, classes=classes),
+    "resnet20x4": lambda channels, _size, classes: ResNetCIFAR(depth=20, width=4, channels=channels, classes=classes),
     "resnet50": lambda _channels, _size, classes: ResNet50(classes=classes),
     "small-cnn": lambda channels, size, classes: SmallCNN(channels=channels, size=size, classes=classes),
 }

@@ -10,28 +10,29 @@ _CIFAR10_STD = (0.2023, 0.1994, 0.2010)
 
 
 class ResNetCIFAR(nn.Module):
-    """Three stages of ``(depth - 2) / 6`` basic blocks with 16, 32 and 64 channels, after a normalisation layer.
+    """Three stages of ``(depth - 2) / 6`` basic blocks with 16, 32 and 64 channels times ``width``, after a normalisation layer.
 
     Source:
         He et al. 2016, section 4.2. A stage's first block changes size by a strided 1 x 1 convolution.
     """
 
-    def __init__(self, *, depth: int = 110, channels: int = 3, classes: int = 10) -> None:
+    def __init__(self, *, depth: int = 110, width: int = 1, channels: int = 3, classes: int = 10) -> None:
         super().__init__()
         if depth < 8 or (depth - 2) % 6:
             raise InvalidArgument(f"a ResNet for small images has depth 6k + 2, such as 20 or 110, got {depth}")
         blocks = (depth - 2) // 6
+        narrow, middle, wide = (width * each for each in (16, 32, 64))
         colour = channels == 3
         self.normalize = Normalize(
             _CIFAR10_MEAN if colour else [0.5] * channels, _CIFAR10_STD if colour else [0.5] * channels
         )
-        self.conv1 = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16)
+        self.conv1 = nn.Conv2d(channels, narrow, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(narrow)
         self.relu = nn.ReLU(inplace=True)
-        self.layer1 = _stage(16, 16, blocks, stride=1)
-        self.layer2 = _stage(16, 32, blocks, stride=2)
-        self.layer3 = _stage(32, 64, blocks, stride=2)
-        self.fc = nn.Linear(64, classes)
+        self.layer1 = _stage(narrow, narrow, blocks, stride=1)
+        self.layer2 = _stage(narrow, middle, blocks, stride=2)
+        self.layer3 = _stage(middle, wide, blocks, stride=2)
+        self.fc = nn.Linear(wide, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
