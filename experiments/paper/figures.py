@@ -11,6 +11,7 @@ from pathlib import Path
 from experiments.paper.accuracy import Counts, write_accuracy
 from experiments.paper.evaluation import Evaluation, in_order
 from experiments.paper.margin import write_margin
+from experiments.paper.overview import write_overview
 from experiments.paper.pictures import write_pictures
 from experiments.paper.scatter import write_scatter
 from experiments.paper.softmax import PlainSoftmax
@@ -35,6 +36,7 @@ def draw(runs: Sequence[Path], out: Path, *, data: str | None = None) -> list[Pa
     out.mkdir(parents=True, exist_ok=True)
     counts = Counts(evaluations)
     written = [
+        *write_overview(counts, out),
         *write_accuracy(counts, out),
         *write_tables(counts, out),
         *write_scatter(evaluations, out),

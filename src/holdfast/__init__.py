@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from holdfast.sampling.local import Local
     from holdfast.sampling.ray import RayCluster
     from holdfast.smoothed import SmoothedClassifier
+    from holdfast.zoo import datasets
     from holdfast.zoo.normalize import Normalize
+    from holdfast.zoo.pretrained import load
     from holdfast.zoo.probit import ProbitModel
 
 __version__ = installed_version()
@@ -68,6 +70,7 @@ _LAZY = {
     "TorchModel": "holdfast.models.torch",
     "attack": "holdfast.attacks.attacked",
     "certify_run": "holdfast.runs.execute",
+    "load": "holdfast.zoo.pretrained",
 }
 
 __all__ = [
@@ -135,11 +138,15 @@ __all__ = [
     "bound_many",
     "certify_run",
     "choose_threshold",
+    "datasets",
     "decide",
+    "load",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name == "datasets":
+        return import_module("holdfast.zoo.datasets")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

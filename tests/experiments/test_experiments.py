@@ -112,7 +112,7 @@ def drawn(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
     pictures = {
         *("certified_accuracy_score.png", "certified_accuracy_margin.png", "certified_accuracy_label.png"),
-        *("best_baseline.png", "score_against_radius.png", "worst_case.png", "margin.png"),
+        *("overview.png", "best_baseline.png", "score_against_radius.png", "worst_case.png", "margin.png"),
         *("pictures_cifar10-sigma0.25.png", "pictures_cifar10-sigma0.50.png"),
     }
     numbers = {

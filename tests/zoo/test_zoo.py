@@ -61,6 +61,23 @@ def test_the_embedded_networks_for_cifar10_say_how_they_were_made(kind: str, sig
         assert torch.isfinite(checkpoint.net(torch.rand(2, 3, 32, 32))).all()
 
 
+def test_networks_and_datasets_are_loaded_by_name_or_path_and_go_together(tmp_path: Path) -> None:
+    data = hf.datasets.load("fashion-mnist").every(100, 3)
+    assert [y for _, y in data] == data.labels.tolist()
+    certificates = hf.SmoothedClassifier(hf.load("fashion-mnist"), 0.25).certify_many(data, n=200)
+    assert [each.predicted for each in certificates] == data.labels.tolist()
+    net = SMALL.build().train()
+    save_checkpoint(tmp_path / "net.safetensors", net, SMALL, {})
+    mine = hf.load(tmp_path / "net.safetensors")
+    assert not mine.training
+    x = torch.rand(2, 1, 8, 8)
+    assert torch.equal(mine(x), net.eval()(x))
+    with pytest.raises(
+        hf.CheckpointError, match="no checkpoint at fashion; expected a file of weights, or one of: fashion-mnist, "
+    ):
+        hf.load("fashion")
+
+
 def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     net = SMALL.build()
     path = tmp_path / "net.safetensors"

@@ -7,6 +7,8 @@ from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 
+from torch import nn
+
 from holdfast.errors import CheckpointError, how_to_install
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
@@ -46,6 +48,26 @@ PRETRAINED = {
         Architecture("efficientnet-lite0", 3, 224, 1000),
     )
 }
+
+
+def load(name: str | Path) -> nn.Module:
+    """A network, ready to certify: an embedded one by its name, such as "cifar10-sigma0.25", or a file of weights.
+
+    A file is what ``holdfast train`` wrote, or weights in the formats of docs/runs.md. Nothing in it is run.
+    """
+    return open_checkpoint(str(name)).net.eval()
+
+
+def open_checkpoint(name: str, default: Architecture | None = None) -> Checkpoint:
+    """A network by name, or a file of weights by its path; ``default`` is what weights that do not say are of."""
+    if name in EMBEDDED_MODELS:
+        return load_embedded_model(name)
+    if name in PRETRAINED:
+        return load_pretrained(name)
+    if not Path(name).exists():
+        known = ", ".join((*EMBEDDED_MODELS, *PRETRAINED))
+        raise CheckpointError(f"no checkpoint at {name}; expected a file of weights, or one of: {known}")
+    return load_checkpoint(Path(name), default=default)
 
 
 def load_embedded_model(name: str = EMBEDDED_MODEL) -> Checkpoint:

@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -50,6 +51,13 @@ class LabelledData(ABC):
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __getitem__(self, position: int) -> tuple[NDArray[np.float32], int]:
+        """An input and its label, as datasets of torch give them."""
+        return self.image(position), int(self.labels[position])
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], int]]:
+        return (self[position] for position in range(len(self)))
 
     def every(self, skip: int, at_most: int | None) -> Self:
         """Every ``skip``-th input from the first, ``at_most`` of them."""
