@@ -21,6 +21,7 @@ from platformdirs import user_cache_path
 from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.crossing_probability import crossing_probability
+from holdfast.files import write_file
 from holdfast.scores.exceedances import spread_ranks
 from holdfast.scores.rounding import SLACK, probability_down
 from holdfast.validation import Sides, per_side
@@ -173,12 +174,6 @@ def _checksum(n: int, alpha: float, sides: Sides, gamma: float) -> str:
 
 def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
     """Keep a calibration if the folder is writable; failing to is harmless."""
-    path = _file(n, alpha, sides)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps([gamma, _checksum(n, alpha, sides, gamma)]), encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
+    content = json.dumps([gamma, _checksum(n, alpha, sides, gamma)])
+    with suppress(OSError):
+        write_file(_file(n, alpha, sides), lambda file: file.write_text(content, encoding="utf-8"))

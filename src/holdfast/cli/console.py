@@ -35,6 +35,6 @@ def check_new_file(out: Path) -> None:
 
 def write_new_file(out: Path, writer: Callable[[Path], object]) -> None:
     """Write a file in one step: it is there as a whole, or not at all."""
-    from holdfast.runs.folder import RunFolder
+    from holdfast.runs.folder import write_output
 
-    RunFolder(out.absolute().parent).write(out.name, writer)
+    write_output(out, writer)

@@ -59,11 +59,11 @@ def report(
     question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
     folder = figures or _folder(runs)
     page = out or folder / PAGE
+    opened = [Run.open(path) for path in runs]
     if format_ != "json":
         check_replaceable(page)
     elif out is not None:
         check_new_file(out)
-    opened = [Run.open(path) for path in runs]
     check_runs(opened)
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:

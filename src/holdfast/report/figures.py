@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
-from holdfast.runs.folder import RunFolder, file_stem
+from holdfast.runs.folder import file_stem, write_output
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.plot import (
     colour_handles,
@@ -170,7 +170,7 @@ def save_figure(figure: "Figure", path: Path) -> Path:
         with house_style():
             figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
 
-    return RunFolder(path.parent).write(path.name, write, replace=True)
+    return write_output(path, write, replace=True)
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:

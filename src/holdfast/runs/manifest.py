@@ -12,9 +12,9 @@ MANIFEST = "manifest.json"
 CONFIG = "run.json"
 SPOT_CHECK = "spot_check.npz"
 FORMAT = 1
-_EVIDENCE = ("certificates/*.parquet", "imported.parquet", SPOT_CHECK)
+EVIDENCE = ("certificates/*.parquet", "imported.parquet", SPOT_CHECK)
 """What is written once; all that is there must be listed."""
-_EXPORTS = "exports/*.tsv"
+EXPORTS = "exports/*.tsv"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Manifest:
     @classmethod
     def of(cls, path: Path, *, config: bytes) -> "Manifest":
         """Of all that is in a folder now, with the configuration that is about to be written."""
-        names = sorted({*_evidence(path), *_names(path, _EXPORTS)})
+        names = sorted({*_evidence(path), *_names(path, EXPORTS)})
         return cls({CONFIG: Digest.of(config), **{name: Digest.of_file(path / name) for name in names}})
 
     @classmethod
@@ -112,11 +112,11 @@ def _difference(path: Path, name: str, expected: Digest, config: bytes) -> str:
 
 
 def _evidence(path: Path) -> list[str]:
-    return sorted(name for pattern in _EVIDENCE for name in _names(path, pattern))
+    return sorted(name for pattern in EVIDENCE for name in _names(path, pattern))
 
 
 def _is_evidence(name: str) -> bool:
-    return any(Path(name).match(pattern) for pattern in _EVIDENCE)
+    return any(Path(name).match(pattern) for pattern in EVIDENCE)
 
 
 def _names(path: Path, pattern: str) -> Iterator[str]:

@@ -5,7 +5,6 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError
+from holdfast.files import write_file
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
@@ -50,18 +50,10 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there: it is there as a whole, or as it was before."""
-    temporary = path.with_name(path.name + ".partial")
+    """Write a file: it is there as a whole, or as it was before."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut after the move could leave an empty file
-        temporary.replace(path)
+        write_file(path, lambda file: file.write_bytes(content))
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise CheckpointError(f"could not write {path} ({error}); free some space or choose another place") from error
 
 
