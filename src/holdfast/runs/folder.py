@@ -15,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, RunError
 from holdfast.files import UNFINISHED, make_folder, write_file
@@ -112,14 +113,14 @@ class RunFolder:
 
     def _config_bytes(self) -> bytes:
         try:
-            return (self.path / CONFIG).read_bytes()
+            return read_text(self.path / CONFIG, RunError)
         except OSError as error:
             raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
         try:
             config = json.loads(text.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
         if not isinstance(config, dict):
             raise RunError(f"{self.path / CONFIG} must hold a JSON object, got {type(config).__name__}")

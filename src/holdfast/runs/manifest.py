@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from holdfast.budgets import read_text
 from holdfast.errors import RunError
 
 MANIFEST = "manifest.json"
@@ -62,7 +63,7 @@ class Manifest:
     def read(cls, path: Path) -> "Manifest | None":
         """That of a folder; None if it has none. One that was not written just so is refused."""
         try:
-            text = (path / MANIFEST).read_bytes()
+            text = read_text(path / MANIFEST, RunError)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -70,7 +71,7 @@ class Manifest:
         try:
             files = json.loads(text)["files"]
             found = cls({name: Digest(**each) for name, each in files.items()})
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(
                 f"{path / MANIFEST} was changed: it is no list of digests; restore it from a copy"
             ) from error
