@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.files import UNFINISHED, write_file
+from holdfast.files import sweep, write_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and modes are POSIX's")
 
@@ -29,7 +29,7 @@ def test_a_temporary_file_that_is_there_already_is_not_written_to_even_if_its_na
     victim = tmp_path / "victim"
     victim.write_text("mine")
     monkeypatch.setattr("holdfast.files.secrets.token_hex", lambda _: "guessed")
-    (tmp_path / UNFINISHED.replace("*", "guessed")).symlink_to(victim)
+    (tmp_path / ".target-guessed.partial").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_file(tmp_path / "target", lambda path: path.write_text("new"))
     assert victim.read_text() == "mine"
@@ -76,3 +76,28 @@ def test_files_are_as_readable_as_any_other(tmp_path: Path) -> None:
     write_file(tmp_path / "ours", lambda path: path.write_text("content"))
     (tmp_path / "plain").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_sweeping_removes_what_was_left_of_that_file_and_nothing_else(tmp_path: Path) -> None:
+    names = ("a[1].txt", "a1.txt", "x" * 250)
+    for name in names:
+
+        def killed(temporary: Path) -> None:
+            temporary.rename(temporary.with_suffix(".kept"))  # as if the process ended here
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            write_file(tmp_path / name, killed)
+    for kept in tmp_path.iterdir():
+        kept.rename(kept.with_suffix(".partial"))
+    (tmp_path / ".a[1].txt-mine.partial").touch()
+
+    def left() -> list[str]:
+        return sorted(path.name.partition("-")[0][:10] for path in tmp_path.iterdir())
+
+    assert left() == [".a1.txt", ".a[1].txt", ".a[1].txt", ".xxxxxxxxx"]
+    sweep(tmp_path / "a[1].txt")
+    assert left() == [".a1.txt", ".a[1].txt", ".xxxxxxxxx"]
+    sweep(tmp_path / ("x" * 250))
+    assert left() == [".a1.txt", ".a[1].txt"]
+    assert (tmp_path / ".a[1].txt-mine.partial").exists()

@@ -5,10 +5,18 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
-UNFINISHED = ".holdfast-*.partial"
-"""What a killed process may leave beside a file that it was writing."""
+from filelock import FileLock
+
+_TOKEN = "[0-9a-f]" * 16
+_LONGEST = 100
+
+
+def unfinished(target: str = "*") -> str:
+    """The pattern of what a killed process may leave beside a file that it was writing; by default, beside any."""
+    return f".{escape(target[:_LONGEST]) if target != '*' else target}-{_TOKEN}.partial"
 
 
 def write_file(target: Path, writer: Callable[[Path], object]) -> None:
@@ -19,7 +27,7 @@ def write_file(target: Path, writer: Callable[[Path], object]) -> None:
     the target is there as a whole, or as it was before.
     """
     make_folder(target.parent)
-    temporary = target.with_name(UNFINISHED.replace("*", secrets.token_hex(8)))
+    temporary = target.with_name(f".{target.name[:_LONGEST]}-{secrets.token_hex(8)}.partial")
     temporary.open("xb").close()
     try:
         writer(temporary)
@@ -31,6 +39,25 @@ def write_file(target: Path, writer: Callable[[Path], object]) -> None:
             temporary.unlink()
         raise
     sync_folder(target.parent)
+
+
+def sweep(target: Path) -> None:
+    """Remove what a killed process left of this file. Requires that nobody writes it now."""
+    for leftover in target.parent.glob(unfinished(target.name)):
+        leftover.unlink(missing_ok=True)
+
+
+def acquire(path: Path) -> FileLock:
+    """Lock a file, which says that something beside it is being written; ``Timeout`` if it is locked already.
+
+    The operating system holds the lock, not the file, and releases it when the process ends, however it ends.
+    """
+    # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
+    # outlive its process, so a file system without real locks is refused.
+    lock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
+    make_folder(path.parent)
+    lock.acquire()
+    return lock
 
 
 def make_folder(folder: Path) -> None:

@@ -73,8 +73,9 @@ def test_a_run_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
 
 def test_sweeping_removes_what_a_killed_process_left_and_nothing_else(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "run", 2).folder
-    left = ("run.json.partial", ".holdfast-0123.partial", "certificates/.holdfast-4567.partial")
-    theirs = ("notes.partial", "certificates/notes.partial", "mine/.holdfast-0123.partial", "mine/run.json.partial")
+    token = "0123456789abcdef"
+    left = ("run.json.partial", f".run.json-{token}.partial", f"certificates/.part-00001.parquet-{token}.partial")
+    theirs = ("notes.partial", "certificates/notes.partial", f"mine/.x-{token}.partial", "mine/run.json.partial")
     (folder.path / "mine").mkdir()
     for name in (*left, *theirs):
         (folder.path / name).write_text("half")

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from holdfast.cli import options
-from holdfast.cli.console import check_new_file, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
 
 FORMATS = ("text", "json", "html")
 PAGE = "report.html"
@@ -80,7 +79,7 @@ def report(
         for run in opened:
             run.tabulate(axis, on_inputs=on_inputs)
         if format_ == "text":
-            print_report(opened, question, Console(highlight=False))
+            print_report(opened, question, Terminal())
             for path in write_figures(opened, question, folder):
                 say(f"figure: {path}")
         write_page(opened, question, axis, page, pictures=pictures)

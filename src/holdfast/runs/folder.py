@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, RunError
-from holdfast.files import UNFINISHED, make_folder, write_file
+from holdfast.files import acquire, unfinished, write_file
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.runs.manifest import CONFIG, EVIDENCE, EXPORTS, MANIFEST, Manifest
@@ -182,16 +182,9 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder for writing; refused at once if it is locked already, by this process or another.
-
-        The operating system holds the lock, not the file, and releases it when the process ends, however it ends.
-        """
-        # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
-        # outlive its process, so a file system without real locks is refused.
-        lock = FileLock(self.path / _LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+        """Lock the folder for writing; refused at once if it is locked already, by this process or another."""
         try:
-            make_folder(self.path)
-            lock.acquire()
+            lock = acquire(self.path / _LOCK)
         except Timeout as error:
             raise RunError(
                 f"another process is writing into {self.path} right now; wait until it ends, or choose another place"
@@ -207,7 +200,7 @@ class RunFolder:
         """Remove half-written files of a killed process, and nothing else. Requires the folder's lock."""
         kinds = (CONFIG, MANIFEST, SIGNATURE, *EVIDENCE, EXPORTS)
         folders = {str(Path(kind).parent) for kind in kinds}
-        for pattern in (*(kind + _OLD for kind in kinds), *(f"{folder}/{UNFINISHED}" for folder in folders)):
+        for pattern in (*(kind + _OLD for kind in kinds), *(f"{folder}/{unfinished()}" for folder in folders)):
             for leftover in self.path.glob(pattern):
                 leftover.unlink(missing_ok=True)
 
@@ -274,7 +267,7 @@ def _as_bytes(config: Mapping[str, Any]) -> bytes:
 def _is_bare(path: Path) -> bool:
     """An empty folder, or one in which a process was killed before it had written anything whole."""
     return path.is_dir() and all(
-        each.is_file() and (each.name in (_LOCK, CONFIG + _OLD) or each.match(UNFINISHED)) for each in path.iterdir()
+        each.is_file() and (each.name in (_LOCK, CONFIG + _OLD) or each.match(unfinished())) for each in path.iterdir()
     )
 
 
