@@ -27,6 +27,9 @@ from holdfast.scores.histogram import MOST_BINS
 from holdfast.validation import check_sides
 
 _PREFIX = "part-"
+_REMEDY = (
+    "restore it from a copy; if the run is not finished, delete it, and the same command certifies its inputs again"
+)
 ADDED = ("compiled", "shift")
 """Columns that older runs lack."""
 
@@ -225,10 +228,10 @@ def parts_of(folder: RunFolder) -> list[Path]:
 
 def read_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
     """Some columns of one part, or all; refused if its pages do not have the checksums that were written with them."""
-    table = read_parquet(path, columns, schema, remedy="restore it from a copy, or certify again")
+    table = read_parquet(path, columns, schema, remedy=_REMEDY)
     for name in table.column_names:
         if pa.types.is_list(table.schema.field(name).type) and table.column(name).null_count:
-            raise RunError(f"{path} has no {name}, which run.json lists; restore it from a copy, or certify again")
+            raise RunError(f"{path} has no {name}, which run.json lists; {_REMEDY}")
     return table
 
 
