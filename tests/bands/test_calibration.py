@@ -151,9 +151,24 @@ def test_calibrations_are_kept_and_a_broken_cache_is_not_believed(
     first = calibrate(37, 0.0123, "lower")
     (kept,) = (tmp_path / "cache").rglob("*.json")
     whole = kept.read_text()
-    assert json.loads(whole)[0] == first
-    for nonsense in ("", "[]", '"x"', "-1", "0.5", "NaN", "[0.0123, 1]", whole.replace("0", "1", 1), whole[:-9]):
-        kept.write_text(nonsense)
+    assert float(whole) == first
+    nonsense = (
+        "",
+        "[]",
+        '"x"',
+        "-1",
+        "0",
+        "0.5",
+        "1e999",
+        "NaN",
+        "[0.0123, 1]",
+        "9" * 10_000,
+        whole[::-1],
+        f"{whole}0",
+    )
+    believable = (repr(first * (1 + 1e-5)), repr(first * (1 - 1e-5)), repr(first / 100))
+    for forged in (*nonsense, *believable):
+        kept.write_text(forged)
         calibrate.cache_clear()
         assert calibrate(37, 0.0123, "lower") == first
     kept.write_text(whole)
@@ -161,6 +176,23 @@ def test_calibrations_are_kept_and_a_broken_cache_is_not_believed(
     calibrate.cache_clear()
     assert calibrate(37, 0.0123, "lower") == first
     calibrate.cache_clear()
+
+
+def test_the_folder_of_calibrations_holds_so_many_and_nothing_else_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    monkeypatch.setattr(calibration, "_MOST", 5)
+    folder = tmp_path / "calibrations"
+    folder.mkdir()
+    (folder / "mine.json").write_text("mine")
+    for number in range(12):
+        calibrate.cache_clear()
+        calibrate(20, (10 + number) / 1000, "lower")
+    calibrate.cache_clear()
+    assert len(list(folder.iterdir())) == 6
+    assert (folder / "mine.json").read_text() == "mine"
+    assert any("0.021" in path.name for path in folder.iterdir()), "the newest is kept"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")

@@ -141,6 +141,22 @@ def test_what_was_half_written_is_swept_away(tmp_path: Path) -> None:
     assert len(hf.Run.open(out)) == 6
 
 
+@pytest.mark.parametrize("cut", [0, 4, 100])
+def test_a_damaged_last_part_is_named_and_a_run_without_it_goes_on(
+    whole: CertifiedRun, tmp_path: Path, cut: int
+) -> None:
+    out = tmp_path / "a"
+    interrupted(out, 3)
+    unsealed(out, status="running")  # killed, and not interrupted
+    last = sorted((out / "certificates").iterdir())[-1]
+    last.write_bytes(last.read_bytes()[:cut])
+    with pytest.raises(hf.RunError, match=rf"{last.name} cannot be read .*; if the run is not finished, delete it"):
+        execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    last.unlink()
+    found = execute(SmoothedClassifier(small_net(), SIGMA), plan(out))
+    assert [entry.certificate for entry in found] == [entry.certificate for entry in whole]
+
+
 def test_a_process_killed_before_it_wrote_anything_whole_leaves_a_folder_that_is_used(tmp_path: Path) -> None:
     out = tmp_path / "a"
     out.mkdir()

@@ -20,7 +20,7 @@ from holdfast.errors import CheckpointError
 from holdfast.train.loop import train
 from holdfast.train.objectives import Consistency
 from holdfast.train.recipe import Epoch, Recipe
-from holdfast.train.state import StateFile
+from holdfast.train.state import StateFile, locked_training
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
 from holdfast.zoo.datasets.labelled import LabelledInputs
@@ -163,6 +163,26 @@ def test_what_comes_after_the_last_epoch_resumes_too(tmp_path: Path) -> None:
     assert same_weights(tmp_path, "a", "b")
     notes = [load_checkpoint(tmp_path / f"{name}.safetensors").notes for name in ("a", "b")]
     assert all(notes[0][each] == notes[1][each] for each in ("temperature", "train_accuracy"))
+
+
+def test_two_trainings_do_not_write_the_same_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked_training(tmp_path / "a.safetensors"):
+        assert holdfast(command(tmp_path, "a", "--epochs", "1")) == CheckpointError.exit_code
+        assert "another training is writing" in capsys.readouterr().err
+        assert not state_of(tmp_path, "a").exists()
+        assert holdfast(command(tmp_path, "b", "--epochs", "1")) == 0
+    assert holdfast(command(tmp_path, "a", "--epochs", "1")) == 0
+
+
+def test_what_a_killed_training_had_half_written_is_removed_and_no_other_file(tmp_path: Path) -> None:
+    token = "0123456789abcdef"
+    left = [tmp_path / f".a.safetensors{suffix}-{token}.partial" for suffix in ("", ".training")]
+    others = [tmp_path / f".b.safetensors-{token}.partial", tmp_path / "a.safetensors.partial"]
+    for each in (*left, *others):
+        each.touch()
+    assert holdfast(command(tmp_path, "a", "--epochs", "1")) == 0
+    assert not [each for each in left if each.exists()]
+    assert all(each.exists() for each in others)
 
 
 def test_another_command_is_refused_and_the_message_names_the_difference_and_the_file(

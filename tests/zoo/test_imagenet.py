@@ -299,9 +299,9 @@ def test_opening_a_folder_reads_no_image(folder: Path, monkeypatch: pytest.Monke
     opened: list[Path] = []
     real = Image.open
 
-    def recorded(path: Path) -> Image.Image:
+    def recorded(path: Path, **options: Any) -> Image.Image:
         opened.append(path)
-        return real(path)
+        return real(path, **options)
 
     monkeypatch.setattr(Image, "open", recorded)
     data = open_dataset(str(folder))

@@ -4,7 +4,6 @@ The answer for one (n, alpha, sides) is a single number. A table of common ones 
 when first needed and kept in the user's cache folder.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from platformdirs import user_cache_path
 from scipy.special import betaincinv, ndtri
 
 from holdfast.bands.crossing_probability import crossing_probability
+from holdfast.files import write_file
 from holdfast.scores.exceedances import spread_ranks
 from holdfast.scores.rounding import SLACK, probability_down
 from holdfast.validation import Sides, per_side
@@ -31,6 +31,9 @@ VERSION = 2
 _GROWTH = 0.0025
 _PRECISION = 1e-7
 _ENVIRONMENT = "HOLDFAST_CACHE"
+_LONGEST = 32
+_MOST = 256
+"""Calibrations that are kept. Beyond it, the oldest go: computing one again is a matter of seconds."""
 
 
 def order_statistics(n: int) -> NDArray[np.int64]:
@@ -159,26 +162,23 @@ def _file(n: int, alpha: float, sides: Sides) -> Path:
 
 
 def _cached(n: int, alpha: float, sides: Sides) -> float | None:
+    """A kept calibration; a file is believed for what it gives, which is computed again, and not for what it says."""
     try:
-        gamma, check = json.loads(_file(n, alpha, sides).read_text(encoding="utf-8"))
-        return float(gamma) if check == _checksum(n, alpha, sides, float(gamma)) else None
-    except (OSError, ValueError, TypeError):
+        with _file(n, alpha, sides).open("rb") as file:
+            gamma = float(file.read(_LONGEST))
+    except (OSError, ValueError):
         return None
-
-
-def _checksum(n: int, alpha: float, sides: Sides, gamma: float) -> str:
-    """A damaged file must not become a wrong certificate."""
-    return hashlib.sha256(f"{_key(n, alpha, sides)}={gamma!r}".encode()).hexdigest()
+    if not 0 < gamma < 1:
+        return None
+    spent = failure_probability(n, gamma, sides, about=alpha)
+    return gamma if alpha * (1 - 10 * _PRECISION) < spent <= alpha else None
 
 
 def _remember(n: int, alpha: float, sides: Sides, gamma: float) -> None:
-    """Keep a calibration if the folder is writable; failing to is harmless."""
+    """Keep a calibration, and not more than so many, if the folder is writable; failing to is harmless."""
     path = _file(n, alpha, sides)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps([gamma, _checksum(n, alpha, sides, gamma)]), encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
+    with suppress(OSError):
+        write_file(path, lambda file: file.write_text(repr(gamma), encoding="ascii"))
+        kept = sorted(path.parent.glob(f"{VERSION}_*_*_*.json"), key=lambda each: each.stat().st_mtime)
+        for oldest in kept[:-_MOST]:
+            oldest.unlink()

@@ -1,7 +1,6 @@
 """A spot check: a few noisy rows and a network's answers to them, to tell later whether a network is still the same."""
 
 import base64
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidArgument, RunError
+from holdfast.budgets import check_archive
+from holdfast.errors import HoldfastError, InvalidArgument, RunError
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,16 @@ class SpotCheck:
     def read(cls, path: Path) -> "SpotCheck | None":
         """The inverse of :meth:`write`; None if there is no such file."""
         try:
+            check_archive(path, RunError)
             with np.load(path, allow_pickle=False) as found:
                 return cls(found["rows"], found["probabilities"], str(found["precision"]))
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, ValueError, LookupError, AttributeError, zipfile.BadZipFile) as error:
+        except HoldfastError:
+            raise
+        except (
+            Exception
+        ) as error:  # NumPy, zipfile and zlib may raise anything at bytes that are not what they claim to be
             raise RunError(f"{path} cannot be read ({error}); restore it from a copy") from error
 
     def to_dict(self) -> dict[str, Any]:

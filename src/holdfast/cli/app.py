@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 import typer
-from rich.console import Console
 
 from holdfast.cli.audit import audit
 from holdfast.cli.certify import certify
+from holdfast.cli.console import Terminal
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
@@ -56,15 +56,15 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except HoldfastError as error:
-            Console(stderr=True, highlight=False).print(f"holdfast: {error}", style="red", markup=False, soft_wrap=True)
+            Terminal(stderr=True).print(f"holdfast: {error}", style="red", soft_wrap=True)
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError:
             raise
         except OSError as error:
-            print(f"holdfast: {error}", file=sys.stderr)
+            Terminal(stderr=True).print(f"holdfast: {error}", style="red", soft_wrap=True)
             raise typer.Exit(RunError.exit_code) from error
         except KeyboardInterrupt as error:
-            Console(stderr=True, highlight=False).print("holdfast: interrupted", style="red")
+            Terminal(stderr=True).print("holdfast: interrupted", style="red")
             raise typer.Exit(INTERRUPTED) from error
 
     return refusing

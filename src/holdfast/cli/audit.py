@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from holdfast.cli import options
-from holdfast.cli.console import note, report_command, say
+from holdfast.cli.console import Terminal, note, report_command, say
 
 
 def audit(
@@ -71,7 +70,7 @@ def audit(
         precision=str(config.get("provenance", {}).get("precision", "float32")),
     )
     found = audit_run(smoothed, opened, inputs, plan, progress=progress)
-    Console(highlight=False).print(audit_table(found))
+    Terminal().print(audit_table(found))
     if found.violations:
         for violation in found.violations:
             say(f"violation: {violation}", style="red")

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from holdfast.bounds.named import band_names
 from holdfast.cli import options
-from holdfast.cli.console import note, report_command, say
+from holdfast.cli.console import Terminal, note, report_command, say
 from holdfast.errors import DatasetError, InvalidArgument
 from holdfast.measures import DEFAULT_MEASURES
 
@@ -127,7 +126,7 @@ def certify(
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with runner:
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes, signing), progress)
-    print_report([run], Question(), Console(highlight=False))
+    print_report([run], Question(), Terminal())
     say(f"{len(run)} certificates in {out}; next: {report_command(out)}")
 
 
@@ -152,7 +151,7 @@ def execute_or_say(
     """Certify a plan; if interrupted, say where the finished certificates are, and which command resumes."""
     from holdfast.runs.execute import execute
 
-    errors = Console(stderr=True, highlight=False)
+    errors = Terminal(stderr=True)
     try:
         return execute(smoothed, plan, progress=progress, say=lambda text: errors.print(text, soft_wrap=True))
     except KeyboardInterrupt:

@@ -1,23 +1,39 @@
 """What commands say, and the single files that they write."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import final
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from holdfast.errors import RunError
+from holdfast.printable import printable
+
+
+@final
+class Terminal(Console):
+    """What commands write to: names of others are shown as they are, with no escape, markup or emoji in them obeyed."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Everything that is printed passes here, in pieces of one style; their lines are the caller's own."""
+        for text, style, control in super().render(renderable, options):
+            shown = text if control else "\n".join(map(printable, text.split("\n")))
+            yield Segment(shown, style, control)
 
 
 def say(text: str, *, style: str | None = None) -> None:
     """A line of the answer; a narrow terminal breaks it by itself."""
-    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
+    Terminal().print(text, style=style, soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Something that a person should know beside the answer, on stderr."""
-    console = Console(stderr=True, highlight=False)
-    console.print(f"note: {text}", style="yellow", markup=False, soft_wrap=True)
+    Terminal(stderr=True).print(f"note: {text}", style="yellow", soft_wrap=True)
 
 
 def report_command(run: Path) -> str:
@@ -35,6 +51,6 @@ def check_new_file(out: Path) -> None:
 
 def write_new_file(out: Path, writer: Callable[[Path], object]) -> None:
     """Write a file in one step: it is there as a whole, or not at all."""
-    from holdfast.runs.folder import RunFolder
+    from holdfast.runs.folder import write_output
 
-    RunFolder(out.absolute().parent).write(out.name, writer)
+    write_output(out, writer)

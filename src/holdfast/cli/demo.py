@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.padding import Padding
 
 from holdfast.cli import options
-from holdfast.cli.console import report_command, say
+from holdfast.cli.console import Terminal, report_command, say
 
 if TYPE_CHECKING:
     from holdfast.runs.store import Entry
@@ -50,7 +49,7 @@ def demo(
     target = free_name(Path("runs"), "demo") if out is None else out
     checkpoint = load_embedded_model()
     smoothed = SmoothedClassifier(checkpoint.net, EMBEDDED_SIGMA, inputs="images", device=device)
-    console = Console(highlight=False)
+    console = Terminal()
     say(
         f"Certifying {len(chosen)} Fashion-MNIST images with a small network, {smoothed.noise.title}: "
         f"{n:,} noisy copies each, alpha = {alpha:g} ..."

@@ -6,8 +6,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from holdfast.cli.console import Terminal
 
 _PACKAGES = ("numpy", "scipy", "torch", "pyarrow", "matplotlib", "pillow", "safetensors", "typer", "rich")
 
@@ -30,7 +31,7 @@ def doctor() -> None:
     checks = {"embedded model": _embedded_model(), "closed-form certificate": _closed_form()}
     for name, problem in checks.items():
         table.add_row(name, problem or "ok")
-    Console(highlight=False).print(table)
+    Terminal().print(table)
     if any(checks.values()):
         raise typer.Exit(1)
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli import options
-from holdfast.cli.console import say
+from holdfast.cli.console import Terminal, say
 from holdfast.errors import ClaimsLost, InvalidArgument
 from holdfast.measures import measure_named
 
@@ -115,7 +114,7 @@ def _print(found: "Recheck") -> None:
     for radius in found.asked.radii:
         counts = [found.count(outcome, radius) for outcome in Outcome]
         table.add_row(format_number(radius), *map(str, (sum(counts), *counts)))
-    Console(highlight=False).print(table)
+    Terminal().print(table)
     lost = [each for each in found.claims if each.outcome is not Outcome.HELD]
     for each in lost[:_SHOWN]:
         claim = each.claim

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from holdfast.cli import options
-from holdfast.cli.console import check_new_file, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
 
 FORMATS = ("text", "json", "html")
 PAGE = "report.html"
@@ -59,11 +58,11 @@ def report(
     question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
     folder = figures or _folder(runs)
     page = out or folder / PAGE
+    opened = [Run.open(path) for path in runs]
     if format_ != "json":
         check_replaceable(page)
     elif out is not None:
         check_new_file(out)
-    opened = [Run.open(path) for path in runs]
     check_runs(opened)
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
@@ -80,7 +79,7 @@ def report(
         for run in opened:
             run.tabulate(axis, on_inputs=on_inputs)
         if format_ == "text":
-            print_report(opened, question, Console(highlight=False))
+            print_report(opened, question, Terminal())
             for path in write_figures(opened, question, folder):
                 say(f"figure: {path}")
         write_page(opened, question, axis, page, pictures=pictures)

@@ -98,7 +98,7 @@ def train(
     from holdfast.train.loop import architecture_for
     from holdfast.train.loop import train as run_training
     from holdfast.train.recipe import Recipe
-    from holdfast.train.state import StateFile
+    from holdfast.train.state import StateFile, locked_training, state_path
     from holdfast.train.temperature import apply_temperature, choose_temperature, hold_out
     from holdfast.version import installed_version
     from holdfast.zoo.architecture import architecture_names
@@ -150,48 +150,49 @@ def train(
         "torch": torch.__version__,
         "Holdfast": installed_version(),
     }
-    file = StateFile(out.with_name(out.name + ".training"), training)
-    if file.epochs:
-        say(f"going on after epoch {len(file.epochs)} of {epochs}")
-    watched = _test_split(data, inputs, fingerprints["images"]) if held is None else _some(inputs.at(held.out))
-    todo = (epochs - len(file.epochs)) * len(trained_on)
-    with _saying_what_resumes(file, epochs):
-        with progress_bar("training", todo, unit="images", show=progress) as on_step:
-            net = run_training(
-                architecture,
-                trained_on,
-                recipe,
-                device=where,
-                compiled=compiled,
-                held_out=watched,
-                file=file,
-                on_step=on_step,
-                on_epoch=lambda epoch: say(_line(epoch, epochs)),
-            )
-        begun = time.perf_counter()
-        if held is not None:
-            divisor = choose_temperature(net, inputs.at(held.out), sigma=sigma, seed=seed, device=where)
-            say(f"temperature {divisor:.4g}, chosen on {len(held.out):,} images that were held out")
-        seconds = file.epochs[-1].seconds + time.perf_counter() - begun
-    if divisor is not None:
-        apply_temperature(net, divisor, torch.from_numpy(inputs.batch(np.arange(min(8, len(inputs))))).to(where))
-    notes = {
-        "command": shlex.join(["holdfast", *sys.argv[1:]]),
-        "data": inputs.name,
-        IMAGES: fingerprints["images"],
-        COUNT: str(len(inputs)),
-        "sigma": f"{sigma:g}",
-        "epochs": str(epochs),
-        "seed": str(seed),
-        "objective": repr(recipe.objective),
-        **({} if divisor is None else {"temperature": repr(divisor)}),
-        "seconds": f"{seconds:.1f}",
-        "train_accuracy": f"{file.epochs[-1].accuracy:.4f}",
-        "torch": torch.__version__,
-        "holdfast": installed_version(),
-    }
-    save_checkpoint(out, net, architecture, notes)
-    file.remove()
+    with locked_training(out):
+        file = StateFile(state_path(out), training)
+        if file.epochs:
+            say(f"going on after epoch {len(file.epochs)} of {epochs}")
+        watched = _test_split(data, inputs, fingerprints["images"]) if held is None else _some(inputs.at(held.out))
+        todo = (epochs - len(file.epochs)) * len(trained_on)
+        with _saying_what_resumes(file, epochs):
+            with progress_bar("training", todo, unit="images", show=progress) as on_step:
+                net = run_training(
+                    architecture,
+                    trained_on,
+                    recipe,
+                    device=where,
+                    compiled=compiled,
+                    held_out=watched,
+                    file=file,
+                    on_step=on_step,
+                    on_epoch=lambda epoch: say(_line(epoch, epochs)),
+                )
+            begun = time.perf_counter()
+            if held is not None:
+                divisor = choose_temperature(net, inputs.at(held.out), sigma=sigma, seed=seed, device=where)
+                say(f"temperature {divisor:.4g}, chosen on {len(held.out):,} images that were held out")
+            seconds = file.epochs[-1].seconds + time.perf_counter() - begun
+        if divisor is not None:
+            apply_temperature(net, divisor, torch.from_numpy(inputs.batch(np.arange(min(8, len(inputs))))).to(where))
+        notes = {
+            "command": shlex.join(["holdfast", *sys.argv[1:]]),
+            "data": inputs.name,
+            IMAGES: fingerprints["images"],
+            COUNT: str(len(inputs)),
+            "sigma": f"{sigma:g}",
+            "epochs": str(epochs),
+            "seed": str(seed),
+            "objective": repr(recipe.objective),
+            **({} if divisor is None else {"temperature": repr(divisor)}),
+            "seconds": f"{seconds:.1f}",
+            "train_accuracy": f"{file.epochs[-1].accuracy:.4f}",
+            "torch": torch.__version__,
+            "holdfast": installed_version(),
+        }
+        save_checkpoint(out, net, architecture, notes)
+        file.remove()
     next_ = f"holdfast certify --model {shlex.quote(str(out))} --data ... --sigma {sigma:g} --out runs/..."
     say(f"weights in {out}; next: {next_}")
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli import options
-from holdfast.cli.console import check_new_file, note, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, note, say, write_new_file
 
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
@@ -82,7 +81,7 @@ def triage(
     if format_ == "json":
         typer.echo(text, nl=False)
     else:
-        _print(found, document.get("applied"), Console(highlight=False))
+        _print(found, document.get("applied"), Terminal())
     if figure is not None:
         save_figure(found.figure(), figure)
     if format_ == "text":
@@ -118,13 +117,13 @@ def _decisions(found: "Triage", labelled: "Labelled") -> dict[str, Any]:
     }
 
 
-def _print(found: "Triage", applied: dict[str, Any] | None, console: Console) -> None:
+def _print(found: "Triage", applied: dict[str, Any] | None, console: Terminal) -> None:
     from holdfast.scores.rounding import ceil_decimals
 
     console.print(str(found), style="bold", soft_wrap=False)
     console.print()
     # A narrower terminal breaks the lines itself: no digit is left out.
-    Console(highlight=False, width=max(_NARROWEST, console.width)).print(_table(found))
+    Terminal(width=max(_NARROWEST, console.width)).print(_table(found))
     console.print(
         "Counts of inputs: who could be accepted and wrong or surely is accepted, under any attack; and without attack. "
         "'at most': the error under attack, for that line alone. 'covers': the share accepted under any attack, at least.",

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.plotting import PALETTE, draw_curves, house_style
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
-from holdfast.runs.folder import RunFolder, file_stem
+from holdfast.runs.folder import file_stem, write_output
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.plot import (
     colour_handles,
@@ -110,7 +110,7 @@ def audit_figure(runs: Sequence[Run], measure: str) -> "Figure":
             axes.set_title(f"{plain(short_name(run))}\n{rows[0].inputs:,} inputs attacked", fontsize=9.5)
             axes.set_xlim(left=0.0)
             axes.set_xlabel(radii_label([run]))
-        panels[0].set_ylabel(f"average {runs[0].measure(measure).title}, mean over inputs")
+        panels[0].set_ylabel(f"average {plain(runs[0].measure(measure).title)}, mean over inputs")
         panels[-1].legend(loc="lower left", fontsize=8.5)
         return figure
 
@@ -129,10 +129,9 @@ def examples_figure(
             top, bottom = grid[0, column], grid[1, column]
             top.imshow(np.moveaxis(image, 0, -1).squeeze(), cmap="gray_r", vmin=0, vmax=1)
             top.set_axis_off()
-            verdict = (
-                "abstains" if certificate.abstained else names.get(certificate.predicted, str(certificate.predicted))
-            )
-            top.set_title(f"{verdict}\n(label: {names.get(entry.label, str(entry.label))})", fontsize=10)
+            label, predicted = (plain(names.get(k, str(k))) for k in (entry.label, certificate.predicted))
+            verdict = "abstains" if certificate.abstained else predicted
+            top.set_title(f"{verdict}\n(label: {label})", fontsize=10)
             draw_curves(bottom, certificate.curves, up_to=4 * certificate.noise.scale)
             bottom.set_ylim(*_range(certificate))
             if "label" in certificate.claims and certificate.label_radius > 0:
@@ -170,7 +169,7 @@ def save_figure(figure: "Figure", path: Path) -> Path:
         with house_style():
             figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
 
-    return RunFolder(path.parent).write(path.name, write, replace=True)
+    return write_output(path, write, replace=True)
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from holdfast.errors import RunError
 from holdfast.report.accuracy import Question
 from holdfast.report.payload import Columns, payload
 from holdfast.report.thumbnails import Sheets
-from holdfast.runs.folder import RunFolder
+from holdfast.runs.folder import write_output
 from holdfast.runs.run import Run
 
 # In the order they are put together; each may use what stands above it.
@@ -62,7 +62,7 @@ def write_page(
 ) -> Path:
     """Write the report of some runs; ``radii`` is the axis they were tabulated on."""
     text = page(runs, question, radii, pictures=pictures)
-    return RunFolder(path.parent).write(path.name, lambda file: file.write_bytes(text.encode()), replace=True)
+    return write_output(path, lambda file: file.write_bytes(text.encode()), replace=True)
 
 
 def page(

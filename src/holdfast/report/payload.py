@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdfast.certificates.describe import UNKNOWN_NORM, format_confidence, grid_words, in_norm
 from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.noise import describe_step
+from holdfast.printable import printable
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
 from holdfast.report.thumbnails import Sheets, sheets_of
@@ -65,23 +66,35 @@ def payload(
     columns: Columns,
 ) -> dict[str, Any]:
     """The page's facts; the numbers go into ``columns``. ``pictures`` are by the position of their run."""
-    return {
-        "format": 1,
-        "version": installed_version(),
-        "unit": UNIT,
-        "radii": [format_number(radius) for radius in radii],
-        "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
-        "norms": list(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs)),
-        "start": {"radius": _start(runs[0], question, radii)},
-        "intervals": {
-            "level": format_number(LEVEL),
-            "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}},
-        },
-        "runs": [
-            _run(run, name, question, radii, pictures.get(k), columns)
-            for k, (run, name) in enumerate(zip(runs, _names(runs), strict=True))
-        ],
-    }
+    found: dict[str, Any] = _printable(
+        {
+            "format": 1,
+            "version": installed_version(),
+            "unit": UNIT,
+            "radii": [format_number(radius) for radius in radii],
+            "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
+            "norms": list(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs)),
+            "start": {"radius": _start(runs[0], question, radii)},
+            "intervals": {
+                "level": format_number(LEVEL),
+                "of": {str(n): _intervals(n, columns) for n in {len(r) for r in runs}},
+            },
+            "runs": [
+                _run(run, name, question, radii, pictures.get(k), columns)
+                for k, (run, name) in enumerate(zip(runs, _names(runs), strict=True))
+            ],
+        }
+    )
+    return found
+
+
+def _printable(facts: Any) -> Any:
+    """The same facts, with names of others shown and not obeyed."""
+    if isinstance(facts, dict):
+        return {key: _printable(value) for key, value in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [_printable(value) for value in facts]
+    return printable(facts) if isinstance(facts, str) else facts
 
 
 def _described(runs: Sequence[Run], measure: str, question: Question) -> dict[str, Any]:

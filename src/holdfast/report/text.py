@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.certificates.describe import in_norm
+from holdfast.printable import printable
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, measures_of
 from holdfast.runs.audit import Audit
 from holdfast.runs.calibration_checks import why_fewer
@@ -112,4 +113,4 @@ def headline(run: Run) -> str:
     if "alpha" in config:
         said.append(f"alpha {format_number(config['alpha'])}")
     said.append(f"right {percent(float(run.correct.mean()))}%")
-    return ", ".join(said)
+    return printable(", ".join(said))

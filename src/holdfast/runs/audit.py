@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import RunError
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.parquet import read_parquet
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 
 AUDIT = "audit.parquet"
@@ -178,8 +179,9 @@ class Audit:
         path = folder.path / AUDIT
         if not path.exists():
             return None
+        remedy = "make it again with 'holdfast audit', or remove it"
+        table = read_parquet(path, remedy=remedy)
         try:
-            table = pq.read_table(path, page_checksum_verification=True)
             written = table.schema.metadata
             if written[_DIGEST] != _digest(table, written[_NOTES]):
                 raise ValueError("it is not as it was written")
@@ -190,10 +192,8 @@ class Audit:
                 raise ValueError("it is of another run")
             lists = {name: tuple(notes[name]) for name in ("measures", "radii", "shape")}
             return cls(AuditNotes(**{**notes, **lists}), table)
-        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-            raise RunError(
-                f"{path} cannot be read ({error}); make it again with 'holdfast audit', or remove it"
-            ) from error
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{path} cannot be read ({error}); {remedy}") from error
 
 
 def run_identity(config: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.runs.calibration_checks import check_whole
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.folder import RUNNING, RunFolder
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry, bytes_per_entry, write_part
@@ -46,7 +46,7 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
     ]
     RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
     config = {**source.config, "compacted": {"bins": bins, "from_bins": finer}}
-    folder = RunFolder.create(out, {**config, "status": RUNNING})
+    folder = RunFolder.unfinished(out)
     write_part(folder, 0, entries)
     if source.spot_check is not None:
         folder.write(SPOT_CHECK, source.spot_check.write)

@@ -5,20 +5,23 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, RunError
+from holdfast.files import acquire, unfinished, write_file
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
-from holdfast.runs.manifest import CONFIG, MANIFEST, Manifest
+from holdfast.runs.manifest import CONFIG, EVIDENCE, EXPORTS, MANIFEST, Manifest
 
 FORMAT = 1
 COMPLETE, RUNNING, INTERRUPTED = "complete", "running", "interrupted"
@@ -26,15 +29,27 @@ SIGNATURE = "manifest.sig"
 Sign = Callable[[bytes], bytes]
 """From a manifest to its signature."""
 _LOCK = ".lock"
-_UNFINISHED = ".partial"
+_OLD = ".partial"
+"""Ended what earlier versions had not finished, after the file's own name."""
 _LONGEST_STEM = 100
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """``runs/NAME/``: ``run.json`` says what was run, ``certificates/*.parquet`` hold what came of it."""
+    """``runs/NAME/``: ``run.json`` says what was run, ``certificates/*.parquet`` hold what came of it.
+
+    A run with a link in it is refused, whoever opens it and for whatever: what is in a run leads to nothing outside. The run's
+    folder itself may be reached through links.
+    """
 
     path: Path
+
+    def __post_init__(self) -> None:
+        if any(os.path.lexists(self.path / name) for name in (CONFIG, MANIFEST)):
+            try:
+                _check_plain(self.path)
+            except OSError as error:
+                raise RunError(f"{self.path} cannot be read ({error}); restore it from a copy") from error
 
     @staticmethod
     def refuse(path: Path) -> None:
@@ -63,10 +78,15 @@ class RunFolder:
         return (path / CONFIG).is_file()
 
     @classmethod
+    def unfinished(cls, path: Path) -> "RunFolder":
+        """A new folder that is no run before it has its configuration: for what is written at once, :meth:`seal` comes last."""
+        cls.refuse(path)
+        return cls(path)
+
+    @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
         """A new folder with its configuration."""
-        cls.refuse(path)
-        folder = cls(path)
+        folder = cls.unfinished(path)
         folder.write_config({"format": FORMAT, **config})
         return folder
 
@@ -93,14 +113,14 @@ class RunFolder:
 
     def _config_bytes(self) -> bytes:
         try:
-            return (self.path / CONFIG).read_bytes()
+            return read_text(self.path / CONFIG, RunError)
         except OSError as error:
             raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
         try:
             config = json.loads(text.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
         if not isinstance(config, dict):
             raise RunError(f"{self.path / CONFIG} must hold a JSON object, got {type(config).__name__}")
@@ -157,35 +177,14 @@ class RunFolder:
         self.write(name, lambda target: target.write_bytes(content), replace=True)
 
     def write(self, name: str, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
-        """Write a file beside its place, then move it there; a failure leaves what was there."""
-        target = self.path / name
-        if target.exists() and not replace:
-            raise RunError(f"{target} exists already and is left as it is")
-        temporary = target.with_name(target.name + _UNFINISHED)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            writer(temporary)
-            with temporary.open("r+b") as file:  # Windows flushes only what it may write
-                os.fsync(file.fileno())  # or a power cut after the move could leave an empty file
-            temporary.replace(target)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
-            raise _explained(target, error) from error
-        return target
+        """Write one of the run's files in one step; a failure leaves what was there."""
+        return write_output(self.path / name, writer, replace=replace)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder for writing; refused at once if it is locked already, by this process or another.
-
-        The operating system holds the lock, not the file, and releases it when the process ends, however it ends.
-        """
-        # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
-        # outlive its process, so a file system without real locks is refused.
-        lock = FileLock(self.path / _LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+        """Lock the folder for writing; refused at once if it is locked already, by this process or another."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
+            lock = acquire(self.path / _LOCK)
         except Timeout as error:
             raise RunError(
                 f"another process is writing into {self.path} right now; wait until it ends, or choose another place"
@@ -198,9 +197,23 @@ class RunFolder:
             lock.release()
 
     def sweep(self) -> None:
-        """Remove half-written files of a killed process. Requires the folder's lock."""
-        for leftover in self.path.rglob(f"*{_UNFINISHED}"):
-            leftover.unlink(missing_ok=True)
+        """Remove half-written files of a killed process, and nothing else. Requires the folder's lock."""
+        kinds = (CONFIG, MANIFEST, SIGNATURE, *EVIDENCE, EXPORTS)
+        folders = {str(Path(kind).parent) for kind in kinds}
+        for pattern in (*(kind + _OLD for kind in kinds), *(f"{folder}/{unfinished()}" for folder in folders)):
+            for leftover in self.path.glob(pattern):
+                leftover.unlink(missing_ok=True)
+
+
+def write_output(target: Path, writer: Callable[[Path], object], *, replace: bool = False) -> Path:
+    """Write a file in one step; a failure leaves what was there, and is explained."""
+    if os.path.lexists(target) and not replace:
+        raise RunError(f"{target} exists already and is left as it is")
+    try:
+        write_file(target, writer)
+    except OSError as error:
+        raise _explained(target, error) from error
+    return target
 
 
 def record(noise: Noise, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
@@ -254,8 +267,24 @@ def _as_bytes(config: Mapping[str, Any]) -> bytes:
 def _is_bare(path: Path) -> bool:
     """An empty folder, or one in which a process was killed before it had written anything whole."""
     return path.is_dir() and all(
-        each.is_file() and (each.name == _LOCK or each.name.endswith(_UNFINISHED)) for each in path.iterdir()
+        each.is_file() and (each.name in (_LOCK, CONFIG + _OLD) or each.match(unfinished())) for each in path.iterdir()
     )
+
+
+def _check_plain(path: Path) -> None:
+    """Refuse links, devices and pipes anywhere in a run."""
+    folders = [path]
+    while folders:
+        for entry in folders.pop().iterdir():
+            mode = entry.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                folders.append(entry)
+            elif not stat.S_ISREG(mode):
+                what = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+                raise RunError(
+                    f"{entry} is {what}, and nothing in a run may be: it could lead anywhere; remove it, or put a copy of the "
+                    f"file in its place"
+                )
 
 
 def _explained(path: Path, error: OSError) -> RunError:

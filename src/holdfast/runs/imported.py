@@ -15,8 +15,9 @@ from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo, measure_named
 from holdfast.noise import Noise, as_noise, noise_fields
-from holdfast.runs.folder import FORMAT, RUNNING, RunFolder, file_stem, now
+from holdfast.runs.folder import FORMAT, RunFolder, file_stem, now
 from holdfast.runs.method_names import LABEL_METHOD
+from holdfast.runs.parquet import read_parquet
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_lines, log_numbers, parse_log, read_log
 from holdfast.scores.rounding import floor_significant
@@ -58,7 +59,7 @@ def import_log(
     if noise is not None or sigma is not None:
         config.update(noise_fields(as_noise(noise, sigma)))
     RunFolder.check_room(out, bytes_needed=200 * len(log))
-    folder = RunFolder.create(out, {**config, "status": RUNNING})
+    folder = RunFolder.unfinished(out)
     folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
     folder.seal({"format": FORMAT, **config})
     return ImportedRun(folder)
@@ -103,10 +104,7 @@ class ImportedRun(Run):
     def log(self) -> pa.Table:
         """The log as it was imported."""
         path = self.path / _TABLE
-        try:
-            return pq.read_table(path, page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            raise RunError(f"{path} cannot be read ({error}); import the log again") from error
+        return read_parquet(path, remedy="import the log again")
 
     def check(self) -> Iterator[str]:
         """What in the log cannot be, in words."""

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from holdfast.budgets import read_text
 from holdfast.errors import RunError
 
 MANIFEST = "manifest.json"
 CONFIG = "run.json"
 SPOT_CHECK = "spot_check.npz"
 FORMAT = 1
-_EVIDENCE = ("certificates/*.parquet", "imported.parquet", SPOT_CHECK)
+EVIDENCE = ("certificates/*.parquet", "imported.parquet", SPOT_CHECK)
 """What is written once; all that is there must be listed."""
-_EXPORTS = "exports/*.tsv"
+EXPORTS = "exports/*.tsv"
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ class Manifest:
     @classmethod
     def of(cls, path: Path, *, config: bytes) -> "Manifest":
         """Of all that is in a folder now, with the configuration that is about to be written."""
-        names = sorted({*_evidence(path), *_names(path, _EXPORTS)})
+        names = sorted({*_evidence(path), *_names(path, EXPORTS)})
         return cls({CONFIG: Digest.of(config), **{name: Digest.of_file(path / name) for name in names}})
 
     @classmethod
     def read(cls, path: Path) -> "Manifest | None":
         """That of a folder; None if it has none. One that was not written just so is refused."""
         try:
-            text = (path / MANIFEST).read_bytes()
+            text = read_text(path / MANIFEST, RunError)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -70,7 +71,7 @@ class Manifest:
         try:
             files = json.loads(text)["files"]
             found = cls({name: Digest(**each) for name, each in files.items()})
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(
                 f"{path / MANIFEST} was changed: it is no list of digests; restore it from a copy"
             ) from error
@@ -112,11 +113,11 @@ def _difference(path: Path, name: str, expected: Digest, config: bytes) -> str:
 
 
 def _evidence(path: Path) -> list[str]:
-    return sorted(name for pattern in _EVIDENCE for name in _names(path, pattern))
+    return sorted(name for pattern in EVIDENCE for name in _names(path, pattern))
 
 
 def _is_evidence(name: str) -> bool:
-    return any(Path(name).match(pattern) for pattern in _EVIDENCE)
+    return any(Path(name).match(pattern) for pattern in EVIDENCE)
 
 
 def _names(path: Path, pattern: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.plotting import PALETTE
+from holdfast.printable import printable
 from holdfast.runs.method_names import method_description
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
@@ -101,7 +102,7 @@ def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> N
     said = [str(run.config.get("data") or ""), "" if run.noise is None else run.noise.title]
     if "n" in run.config:
         said += [f"n = {run.config['n']:,}", f"alpha = {format_number(run.config['alpha'])}"]
-    axes.set_title(plain(f"{short_name(run)}\n{', '.join(part for part in said if part)}"), fontsize=9.5)
+    axes.set_title(f"{plain(short_name(run))}\n{plain(', '.join(part for part in said if part))}", fontsize=9.5)
     axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel(radii_label([run]))
@@ -118,5 +119,5 @@ def short_name(run: Run) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib draws as it is: a dollar sign in a name begins no formula."""
-    return text.replace("$", r"\$")
+    """A name that matplotlib draws as it is: a dollar sign in it begins no formula, and a control character is shown."""
+    return printable(text).replace("$", r"\$")

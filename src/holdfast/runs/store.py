@@ -20,11 +20,16 @@ from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.parquet import read_parquet
 from holdfast.scores import OccupiedCounters, ScoreHistogram
 from holdfast.scores.grid import Grid
+from holdfast.scores.histogram import MOST_BINS
 from holdfast.validation import check_sides
 
 _PREFIX = "part-"
+_REMEDY = (
+    "restore it from a copy; if the run is not finished, delete it, and the same command certifies its inputs again"
+)
 ADDED = ("compiled", "shift")
 """Columns that older runs lack."""
 
@@ -223,13 +228,10 @@ def parts_of(folder: RunFolder) -> list[Path]:
 
 def read_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
     """Some columns of one part, or all; refused if its pages do not have the checksums that were written with them."""
-    try:
-        table = pq.read_table(path, columns=columns, schema=schema, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise RunError(f"{path} cannot be read ({error}); restore it from a copy, or certify again") from error
+    table = read_parquet(path, columns, schema, remedy=_REMEDY)
     for name in table.column_names:
         if pa.types.is_list(table.schema.field(name).type) and table.column(name).null_count:
-            raise RunError(f"{path} has no {name}, which run.json lists; restore it from a copy, or certify again")
+            raise RunError(f"{path} has no {name}, which run.json lists; {_REMEDY}")
     return table
 
 
@@ -245,7 +247,12 @@ def _rows(
         table = _by_index(pa.concat_tables(read_part(path, columns, schema) for path in group))
         wanted = table if where is None else table.filter(where[done : done + len(table)])
         done += len(table)
-        yield from rows_of(wanted)
+        for row in rows_of(wanted):
+            if not 2 <= (row["bins"] or 0) <= MOST_BINS:
+                raise RunError(
+                    f"{folder.path} holds histograms of {row['bins']} bins, expected 2 to {MOST_BINS:,}; restore it from a copy"
+                )
+            yield row
 
 
 def rows_of(table: pa.Table) -> Iterator[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from holdfast.budgets import read_text
 from holdfast.errors import RunError
 from holdfast.runs.folder import file_stem
 from holdfast.scores.rounding import floor_significant
@@ -76,7 +77,7 @@ def read_log(path: Path) -> pa.Table:
     if not path.is_file():
         raise RunError(f"no log at {path}; expected a tab-separated file with a header line")
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in read_text(path, RunError).decode("utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read as text ({error})") from error
     return parse_log(path, lines)

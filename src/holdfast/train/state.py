@@ -2,17 +2,20 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import Timeout
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from holdfast.errors import CheckpointError
+from holdfast.files import acquire, sweep
 from holdfast.train.recipe import Epoch
 from holdfast.zoo.checkpoint import write_bytes
 
@@ -47,6 +50,30 @@ class TrainingState:
         torch.set_rng_state(content["cpu"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(content["cuda"], self.device)
+
+
+@contextmanager
+def locked_training(out: Path) -> Iterator[None]:
+    """Keep other trainings from writing the same weights, and remove what a killed one left; refused at once if one runs."""
+    try:
+        lock = acquire(out.with_name(f".{out.name}.lock"))
+    except Timeout as error:
+        raise CheckpointError(
+            f"another training is writing {out} right now; wait until it ends, or choose another --out"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"could not lock {out} ({error}); choose another place") from error
+    try:
+        for each in (out, state_path(out)):
+            sweep(each)
+        yield
+    finally:
+        lock.release()
+
+
+def state_path(out: Path) -> Path:
+    """Where the state of a training lies that writes these weights."""
+    return out.with_name(f"{out.name}.training")
 
 
 class StateFile:

@@ -21,6 +21,7 @@ _BUILDERS: dict[str, Callable[[int, int, int], nn.Module]] = {
     "small-cnn": lambda channels, size, classes: SmallCNN(channels=channels, size=size, classes=classes),
 }
 
+_LARGEST = 1_000_000
 _COLOUR_ONLY = ("efficientnet-lite0", "resnet50")
 
 
@@ -41,6 +42,11 @@ class Architecture:
     def __post_init__(self) -> None:
         if self.name not in _BUILDERS:
             raise InvalidArgument(f"unknown architecture {self.name!r}; the zoo has: {', '.join(architecture_names())}")
+        for size in (self.channels, self.size, self.classes):
+            if type(size) is not int or not 1 <= size <= _LARGEST:
+                raise InvalidArgument(
+                    f"channels, size and classes of an architecture must be whole numbers from 1 to {_LARGEST:,}, got {size!r:.40}"
+                )
         if self.name in _COLOUR_ONLY and self.channels != 3:
             raise InvalidArgument(
                 f"{self.name} takes colour images with 3 channels, got {self.channels}; repeat a grey channel three times"

@@ -5,16 +5,17 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from holdfast.errors import CheckpointError
+from holdfast.budgets import check_archive, check_expansion
+from holdfast.errors import CheckpointError, HoldfastError
+from holdfast.files import write_file
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
@@ -50,18 +51,10 @@ def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, note
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there: it is there as a whole, or as it was before."""
-    temporary = path.with_name(path.name + ".partial")
+    """Write a file: it is there as a whole, or as it was before."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut after the move could leave an empty file
-        temporary.replace(path)
+        write_file(path, lambda file: file.write_bytes(content))
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise CheckpointError(f"could not write {path} ({error}); free some space or choose another place") from error
 
 
@@ -104,7 +97,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         with safe_open(path, framework="pt") as file:
             notes = dict(file.metadata() or {})
         return zoo_state(load_file(path)), notes
-    except (SafetensorError, OSError, ValueError) as error:
+    except Exception as error:  # torch may raise anything at bytes that are not what they claim to be
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be truncated: copy it again"
         ) from error
@@ -115,13 +108,17 @@ def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
+            if zipfile.is_zipfile(path):
+                check_archive(path, CheckpointError)
             content = torch.load(path, map_location="cpu", weights_only=True)
+    except HoldfastError:
+        raise
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "
             f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # torch may raise anything at bytes that are not what they claim to be
         raise CheckpointError(
             f"{path} is not a readable torch checkpoint ({type(error).__name__}); copy it again"
         ) from error
@@ -132,19 +129,26 @@ def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
             f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
             f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
         )
+    check_expansion(path, sum(tensor.nbytes for tensor in state.values()), CheckpointError)
     return zoo_state(state), zoo_name(str(content["arch"])) if described and "arch" in content else ""
 
 
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:
-    net = architecture.build()
     try:
-        # Weights from elsewhere do not repeat what the architecture normalises with.
-        own = {name: tensor for name, tensor in net.state_dict().items() if name.startswith("normalize.")}
-        net.load_state_dict({**own, **state})
-    except RuntimeError as error:
+        with torch.device("meta"):  # without numbers: sizes that a file only claims take no memory
+            _load(architecture.build(), {name: tensor.to("meta") for name, tensor in state.items()})
+        net = architecture.build()
+        _load(net, state)
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
     return net.eval()
+
+
+def _load(net: nn.Module, state: Mapping[str, Tensor]) -> None:
+    # Weights from elsewhere do not repeat what the architecture normalises with.
+    own = {name: tensor for name, tensor in net.state_dict().items() if name.startswith("normalize.")}
+    net.load_state_dict({**own, **state})
 
 
 def _is_state(content: object) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from holdfast.files import write_file
+
 _ENVIRONMENT = "TORCHINDUCTOR_CACHE_DIR"
 _AGAIN = 0.5
 """Of the seconds of the first time, as long as nothing better is known: measured from 0.3 to 0.5."""
@@ -46,8 +48,7 @@ class CompileTime:
             return
         expected = seconds * (_AGAIN if self.seconds is None else 1.0)
         with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(f"{expected:.3f}", encoding="ascii")
+            write_file(self.path, lambda file: file.write_text(f"{expected:.3f}", encoding="ascii"))
 
 
 def _folder() -> Path:

@@ -2,11 +2,13 @@
 
 import gzip
 import math
+import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.budgets import ROWS, check_expansion
 from holdfast.errors import DatasetError
 from holdfast.zoo.datasets.embedded import FASHION_LABELS
 from holdfast.zoo.datasets.labelled import LabelledInputs
@@ -34,14 +36,20 @@ def _read(folder: Path, name: str, *, dimensions: int) -> NDArray[np.uint8]:
     if not found:
         raise DatasetError(f"{folder} has no {name}[.gz]; expected the four IDX files of MNIST or Fashion-MNIST")
     path = found[0]
+    size = 4 + 4 * dimensions
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            header = file.read(size)
+            if len(header) < size or header[:3] != b"\x00\x00\x08" or header[3] != dimensions:
+                raise DatasetError(f"{path} is not an IDX file of unsigned bytes with {dimensions} dimensions")
+            shape = tuple(int(length) for length in np.frombuffer(header[4:], dtype=">u4"))
+            promised = math.prod(shape)
+            ROWS.check(path, shape[0], DatasetError)
+            check_expansion(path, promised, DatasetError)
+            content = file.read(promised + 1)  # and no further, however much more there is
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read ({error}); it may be truncated: copy it again") from error
-    header = 4 + 4 * dimensions
-    if len(content) < header or content[:3] != b"\x00\x00\x08" or content[3] != dimensions:
-        raise DatasetError(f"{path} is not an IDX file of unsigned bytes with {dimensions} dimensions")
-    shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
-    if len(content) - header != math.prod(shape):
-        raise DatasetError(f"{path} promises shape {shape} but holds {len(content) - header} bytes; copy it again")
-    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+    if len(content) != promised:
+        held = "more bytes" if len(content) > promised else f"{len(content)} bytes"
+        raise DatasetError(f"{path} promises shape {shape} but holds {held}; copy it again")
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)

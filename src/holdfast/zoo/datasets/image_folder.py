@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.errors import DatasetError
+from holdfast.budgets import PIXELS
+from holdfast.errors import DatasetError, HoldfastError
 from holdfast.progress import OnDone, ignore
 from holdfast.zoo.datasets.labelled import LabelledData
 
 SIZE = 224
 _SHORTER_SIDE = 256
+_LONGEST = 16
+"""Times the shorter side, of what is resized."""
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Of the suffixes, and no others: Pillow would run a program for some."""
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
@@ -24,7 +29,7 @@ class ImageFolder(LabelledData):
     """Files with labels, in the order of their paths; colour images of 224 x 224.
 
     An image of another size is resized until its shorter side has 256 pixels, and its middle is cut out, as is usual for
-    ImageNet. The ball of a certificate is around the image after that.
+    ImageNet; of one that is more than 16 times as long as wide, the middle alone. The ball of a certificate is around the image after that.
     """
 
     name: str
@@ -128,8 +133,11 @@ def _images(folder: Path) -> Iterator[Path]:
 def _read(path: Path) -> Image.Image:
     """The image as the networks want it; whatever is wrong with the file, it is named."""
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=_FORMATS) as file:
+            PIXELS.check(path, file.width * file.height, DatasetError)
             return _cut(file.convert("RGB"))
+    except HoldfastError:
+        raise
     except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
         raise DatasetError(
             f"{path} is not a readable image ({error}); copy it again, or take it out of the folder"
@@ -140,7 +148,12 @@ def _cut(image: Image.Image) -> Image.Image:
     if image.size == (SIZE, SIZE):
         return image
     shorter = min(image.size)
+    if max(image.size) > _LONGEST * shorter:  # a strip of pixels would grow by the square of its length
+        image = _middle(image, *(min(side, _LONGEST * shorter) for side in image.size))
     width, height = (_SHORTER_SIDE * side // shorter for side in image.size)
-    left, top = round((width - SIZE) / 2), round((height - SIZE) / 2)
-    resized = image.resize((width, height), Image.Resampling.BILINEAR)
-    return resized.crop((left, top, left + SIZE, top + SIZE))
+    return _middle(image.resize((width, height), Image.Resampling.BILINEAR), SIZE, SIZE)
+
+
+def _middle(image: Image.Image, width: int, height: int) -> Image.Image:
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    return image.crop((left, top, left + width, top + height))

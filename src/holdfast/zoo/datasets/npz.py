@@ -1,12 +1,12 @@
 """NumPy archives with images and labels."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import DatasetError
+from holdfast.budgets import ROWS, check_archive
+from holdfast.errors import DatasetError, HoldfastError
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 
@@ -17,6 +17,7 @@ def load_npz(path: Path, split: str) -> LabelledInputs:
     in [0, 1].
     """
     try:
+        check_archive(path, DatasetError)
         with np.load(path, allow_pickle=False) as arrays:
             keys = set(arrays.files)
             prefix = f"{split}_" if f"{split}_images" in keys else ""
@@ -25,10 +26,14 @@ def load_npz(path: Path, split: str) -> LabelledInputs:
                     f"{path} must hold '{split}_images' and '{split}_labels' (or 'images' and 'labels'), got {sorted(keys)}"
                 )
             images, labels = arrays[f"{prefix}images"], arrays[f"{prefix}labels"]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except HoldfastError:
+        raise
+    except Exception as error:  # NumPy, zipfile and zlib may raise anything at bytes that are not what they claim to be
         raise DatasetError(
             f"{path} is not a readable .npz archive of plain (unpickled) arrays; write it with numpy.savez"
         ) from error
+    if images.ndim:
+        ROWS.check(path, len(images), DatasetError)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):

@@ -1,0 +1,83 @@
+"""Every file that Holdfast writes is written here: whole or not at all, and never through a link."""
+
+import errno
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+
+from filelock import FileLock
+
+_TOKEN = "[0-9a-f]" * 16
+_LONGEST = 100
+
+
+def unfinished(target: str = "*") -> str:
+    """The pattern of what a killed process may leave beside a file that it was writing; by default, beside any."""
+    return f".{escape(target[:_LONGEST]) if target != '*' else target}-{_TOKEN}.partial"
+
+
+def write_file(target: Path, writer: Callable[[Path], object]) -> None:
+    """Let ``writer`` fill a new file beside the target, then move it there; a failure leaves what was there.
+
+    **Guarantee**: no file but the target is changed, whatever lies in the folder. The new file's name is random and is opened
+    exclusively, so it is no link; moving it replaces a link at the target, and not what that points to. After a power cut
+    the target is there as a whole, or as it was before.
+    """
+    make_folder(target.parent)
+    temporary = target.with_name(f".{target.name[:_LONGEST]}-{secrets.token_hex(8)}.partial")
+    temporary.open("xb").close()
+    try:
+        writer(temporary)
+        with temporary.open("r+b") as file:  # Windows flushes only what it may write
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(target.parent)
+
+
+def sweep(target: Path) -> None:
+    """Remove what a killed process left of this file. Requires that nobody writes it now."""
+    for leftover in target.parent.glob(unfinished(target.name)):
+        leftover.unlink(missing_ok=True)
+
+
+def acquire(path: Path) -> FileLock:
+    """Lock a file, which says that something beside it is being written; ``Timeout`` if it is locked already.
+
+    The operating system holds the lock, not the file, and releases it when the process ends, however it ends.
+    """
+    # A new lock object each time: one that is shared would let its holder in twice. A lock that is only a file would
+    # outlive its process, so a file system without real locks is refused.
+    lock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
+    make_folder(path.parent)
+    lock.acquire()
+    return lock
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they survive a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk: a file that was moved is there only then."""
+    if os.name != "posix":  # nothing else opens folders
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot, and need not
+            raise
+    finally:
+        os.close(descriptor)
