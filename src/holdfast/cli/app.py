@@ -1,8 +1,10 @@
 """The command line: thin commands, one exit code per kind of refusal."""
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import FrameType
 
 import typer
 
@@ -22,7 +24,10 @@ from holdfast.cli.verify import verify
 from holdfast.errors import HoldfastError, RunError
 from holdfast.version import installed_version
 
-INTERRUPTED = 130
+SIGNALLED = 128
+INTERRUPTED = SIGNALLED + signal.SIGINT
+_LIKE_CTRL_C = ("SIGTERM", "SIGHUP")
+"""Whoever ends a service, a job or a terminal: what is finished is kept, as with Ctrl-C. Windows has no SIGHUP."""
 
 app = typer.Typer(
     name="holdfast",
@@ -65,7 +70,7 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(RunError.exit_code) from error
         except KeyboardInterrupt as error:
             Terminal(stderr=True).print("holdfast: interrupted", style="red")
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(SIGNALLED + error.args[0] if error.args else INTERRUPTED) from error
 
     return refusing
 
@@ -99,6 +104,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _interrupt(number: int, _: FrameType | None) -> None:
+    raise KeyboardInterrupt(number)
+
+
 def main() -> None:
-    """The ``holdfast`` program."""
+    """The ``holdfast`` program: ends in the same way at Ctrl-C, SIGTERM and SIGHUP."""
+    for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
+        if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
+            signal.signal(signal.Signals[name], _interrupt)
     sys.exit(run())

@@ -7,9 +7,11 @@ import io
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -132,6 +134,7 @@ class RayCluster(Engine):
         if self._address is not None:
             _check_reachable(self._address)
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        kept = signal.getsignal(signal.SIGTERM)  # Ray puts one of its own in its place
         try:
             if self._address is None:
                 store = _STORE_BYTES + 4 * model_bytes
@@ -144,6 +147,8 @@ class RayCluster(Engine):
             raise ClusterError(
                 f"could not {where}: {reason}; look at 'ray status', or give no address, to start one here"
             ) from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, kept)
         self._mine = True
 
     def _check_room(self, gpus: int) -> int:
