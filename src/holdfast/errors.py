@@ -3,7 +3,7 @@
 ::
 
     HoldfastError                   exit 1   (never raised itself)
-    ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range; also a ValueError
+    ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range, or a run of another kind; also a ValueError
     ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
     ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
     │   └── UnsteadyModel           exit 4   its answers change with other rows, from call to call, or with its weights
@@ -18,6 +18,10 @@
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class HoldfastError(Exception):
@@ -94,6 +98,25 @@ class ClaimsLost(HoldfastError):
     """After a change of the network, fewer claims of a run are confirmed than were required."""
 
     exit_code = 12
+
+
+@contextmanager
+def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy: str) -> Iterator[None]:
+    """Parse a file that anybody may have written: whatever a library raises at it is ``error``, which names the file.
+
+    Parsers raise nearly anything at bytes that are not what they claim to be, and other versions of them raise other things.
+    """
+    try:
+        yield
+    except error:
+        raise
+    except Exception as cause:
+        said = " ".join(str(cause).split())  # some libraries say it in many lines
+        if isinstance(cause, KeyError):
+            said = f"it has no {said}"
+        elif not isinstance(cause, HoldfastError):
+            said = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+        raise error(f"{path} {wrong} ({said}); {remedy}") from cause
 
 
 def how_to_install(extra: str) -> str:

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import holdfast as hf
+from edited_runs import files_of
 from holdfast.cli.app import INTERRUPTED, run
 from holdfast.errors import RunError
 from holdfast.runs.certified import CertifiedRun
@@ -113,6 +114,11 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
         run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", "--figures", str(tmp_path / "f")]) == 0
     )
     assert "imported 7 inputs (margin, sigma 0.25)" in capsys.readouterr().out
+    before = {path: path.read_bytes() for path in files_of(tmp_path / "p")}
+    assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
+    assert "complete: " in capsys.readouterr().out
+    assert run(["import", str(log), "--sigma", "0.5", "--out", str(tmp_path / "p")]) == hf.RunError.exit_code
+    assert {path: path.read_bytes() for path in files_of(tmp_path / "p")} == before
     assert run(["export", str(certified), "--measure", "margin", "--out", str(log)]) == hf.RunError.exit_code
     assert run(["report", str(tmp_path / "p"), "--radii", "0.1"]) == hf.InvalidArgument.exit_code
 
@@ -125,7 +131,11 @@ def test_compact_writes_a_copy_that_reports(
     assert "7 certificates" in capsys.readouterr().out
     assert run(["report", str(small), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["inputs"] == 7
+    before = {path: path.read_bytes() for path in files_of(small)}
+    assert run(["compact", str(certified), "--bins", "1024", "--out", str(small)]) == 0
+    assert "complete: " in capsys.readouterr().out
     assert run(["compact", str(certified), "--out", str(small)]) == hf.RunError.exit_code
+    assert {path: path.read_bytes() for path in files_of(small)} == before
     assert run(["compact", str(certified), "--bins", "1000", "--out", str(small / "x")]) == hf.InvalidArgument.exit_code
 
 
@@ -175,6 +185,11 @@ def test_train_then_certify_then_train_again_gives_the_same_weights(tmp_path: Pa
         == 0
     )
     assert hf.Run.open(out).correct.mean() > 0.9
+    before = weights.read_bytes()
+    again_ = ["train", "--data", str(data), "--sigma", "0.2", "--batch", "32", "--out", str(weights)]
+    assert run([*again_, "--epochs", "6"]) == 0
+    assert run([*again_, "--epochs", "7"]) == hf.CheckpointError.exit_code
+    assert weights.read_bytes() == before
     assert run(["train", "--data", str(data), "--sigma", "0.2", "--out", str(weights)]) == hf.CheckpointError.exit_code
     assert run(["train", "--data", str(data), "--sigma", "0.2", "--out", "net.pt"]) == hf.InvalidArgument.exit_code
 
@@ -297,7 +312,9 @@ def test_demo_in_small_says_everything_it_promises(tmp_path: Path, capsys: pytes
         "certified_accuracy_score.png",
         "examples.png",
     ]
-    assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == hf.RunError.exit_code
+    assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == 0
+    assert "complete: all 10 were finished" in capsys.readouterr().err
+    assert run(["demo", "--n", "300", "--max", "10", "--out", str(out)]) == hf.RunError.exit_code
 
 
 @pytest.mark.slow
@@ -527,3 +544,24 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
     monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
     assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
     assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_who_ends_the_process_gets_what_ctrl_c_gets(tmp_path: Path, name: str) -> None:
+    out, number = tmp_path / "a", signal.Signals[name]
+    command = ["certify", *EMBEDDED, "--out", str(out), "--n", "300", "--n0", "10", "--max", "200"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    began = time.monotonic()
+    while not list(out.glob("certificates/part-*.parquet")) and time.monotonic() - began < 120:
+        time.sleep(0.01)
+    process.send_signal(number)
+    said = " ".join(process.communicate(timeout=60)[1].split())
+    assert process.returncode == 128 + number
+    assert "the certificates finished so far are in" in said
+    assert said.endswith("holdfast: interrupted")
+    found = hf.Run.open(out)
+    assert found.config["status"] == "interrupted"
+    assert 0 < len(found) < 200

@@ -370,6 +370,7 @@ def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path
     config = {
         "kind": "certified",
         "sigma": 0.25,
+        "inputs": 2,
         "n": 400,
         "n0": 10,
         "alpha": 0.01,

@@ -159,7 +159,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sampled(run: Cert
         recheck(smoothed(net), run, images(7))
     with pytest.raises(hf.RunError, match=r"sigma = 0\.2, got"):
         recheck(hf.SmoothedClassifier(net, 0.3), run, images(8))
-    with pytest.raises(hf.RunError, match="claims no average of 'label', only: score, margin"):
+    with pytest.raises(hf.InvalidArgument, match="claims no average of 'label', only: score, margin"):
         recheck(smoothed(net), run, images(8), ClaimsAsked(measure="label"))
     with pytest.raises(hf.InvalidArgument, match="seed must not be the run's own"):
         recheck(smoothed(net), run, images(8), seed=1)
@@ -168,7 +168,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sampled(run: Cert
     with pytest.raises(hf.RunError, match="does not record which inputs"):
         recheck(hf.SmoothedClassifier(net, 0.25), made_run(tmp_path / "made", 3), images(3))
     write_log(tmp_path / "paper_score.tsv", made_run(tmp_path / "log", 3).export("score"))
-    with pytest.raises(hf.RunError, match="is an imported log"):
+    with pytest.raises(hf.InvalidArgument, match="is an imported log"):
         recheck(smoothed(net), import_log(tmp_path / "paper_score.tsv", tmp_path / "imported", sigma=SIGMA), images(3))
     assert net.rows == []
     for wrong, said in (

@@ -204,11 +204,15 @@ def test_another_network_or_sigma_is_refused(tmp_path: Path) -> None:
         execute(SmoothedClassifier(small_net(), 0.3), plan(out))
 
 
-def test_a_finished_run_is_refused_and_says_whether_it_answers_the_same_question(whole: CertifiedRun) -> None:
-    before = contents(whole.path)
-    smoothed = SmoothedClassifier(small_net(), SIGMA)
-    with pytest.raises(hf.RunError, match="a complete run of this very question"):
-        execute(smoothed, plan(whole.path))
+def test_a_finished_run_is_given_to_who_asks_the_same_question_and_refused_to_others(whole: CertifiedRun) -> None:
+    before, said = contents(whole.path), list[str]()
+    smoothed = Stopping(0)
+    found = execute(smoothed, plan(whole.path), say=said.append)
+    assert said == ["complete: all 6 were finished"]
+    assert smoothed.asked == []
+    assert [entry.certificate for entry in found] == [entry.certificate for entry in whole]
+    with pytest.raises(hf.RunError, match="a complete run of another question: the seed is another"):
+        execute(smoothed, plan(whole.path, seed=4))
     with pytest.raises(hf.RunError, match="a complete run of another question: n is 400 there and 500 here"):
         execute(smoothed, plan(whole.path, n=500))
     assert contents(whole.path) == before

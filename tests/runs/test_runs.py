@@ -288,6 +288,8 @@ def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
     config = {
         "kind": "certified",
         "sigma": SIGMA,
+        "inputs": 1,
+        "n": 100,
         "n0": 10,
         "alpha": 0.05,
         "claims": ["label", "score"],

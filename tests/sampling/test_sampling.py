@@ -18,6 +18,7 @@ from holdfast.models import CallableModel, TorchModel
 from holdfast.noise import BYTE, Gaussian, Stage, rounded_table
 from holdfast.noise.drawing.blocks import BlockKey, multiplier, standard_block
 from holdfast.sampling import CertifyRequest, Local
+from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batches import Drawing, Share, block_batches, counter_batches, step_batches
 from holdfast.sampling.local import first_copies
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
@@ -327,3 +328,10 @@ def test_the_first_job_is_a_matter_of_seconds_whatever_the_network() -> None:
     assert jobs[0] == 400
     assert all(later <= 4 * earlier for earlier, later in itertools.pairwise(jobs))
     assert max(jobs) > 4_000
+
+
+def test_a_selection_that_lacks_copies_is_refused_also_without_assertions() -> None:
+    whole = Accumulator([span(10, counting=Counting.SELECTION)], (), torch.device("cpu"))
+    whole.add(torch.full((9, 4), 0.25), torch.zeros(9, dtype=torch.long), 9)
+    with pytest.raises(hf.ModelError, match="the scores of 10 copies must sum to their number, got 9"):
+        whole.results("toy", NOISE)

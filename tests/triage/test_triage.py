@@ -566,7 +566,7 @@ def test_the_command_refuses_runs_it_cannot_use(tmp_path: Path, capsys: pytest.C
     log = tmp_path / "log.tsv"
     log.write_text("\t".join(COHEN_COLUMNS) + "\n0\t1\t1\t0.5\t1\t0:00:01\n")
     import_log(log, tmp_path / "imported", sigma=0.5)
-    assert holdfast(["triage", str(tmp_path / "imported"), "--radius", "0.1"]) == hf.RunError.exit_code
+    assert holdfast(["triage", str(tmp_path / "imported"), "--radius", "0.1"]) == hf.InvalidArgument.exit_code
     assert "imported log" in capsys.readouterr().err
 
 

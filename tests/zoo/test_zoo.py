@@ -1,7 +1,9 @@
 """Datasets and checkpoints: read as numbers, refused with a reason."""
 
 import gzip
+import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -197,3 +199,27 @@ def test_npz_archives_that_are_no_dataset_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(hf.DatasetError, match=r"neither an \.npz"):
         open_dataset(str(tmp_path / "folder"))
+
+
+def test_archives_whose_insides_are_damaged_are_refused_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    whole = gzip.compress(b"\x00\x00\x08\x03" + np.array([2, 4, 4], dtype=">u4").tobytes() + bytes(32))
+    (folder / "t10k-images-idx3-ubyte.gz").write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
+    with pytest.raises(hf.DatasetError, match=r"images-idx3-ubyte\.gz cannot be read \(.*copy it again"):
+        open_dataset(str(folder))
+    archive = tmp_path / "data.npz"
+    np.savez(archive, images=np.zeros((2, 4, 4), dtype=np.uint8))
+    with zipfile.ZipFile(archive, "a") as opened:
+        opened.writestr("labels.npy", b"not an array")
+    with pytest.raises(hf.DatasetError, match=r"data\.npz is not a readable \.npz archive"):
+        open_dataset(str(archive))
+
+
+def test_an_architecture_of_impossible_size_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    for size, classes in ((2**20, 10), (28, -1), (0, 10), ("x", 10)):
+        text = json.dumps({"name": "small-cnn", "channels": 1, "size": size, "classes": classes})
+        save_file(SMALL.build().state_dict(), path, metadata={"holdfast.architecture": text})
+        with pytest.raises(hf.CheckpointError, match=r"net\.safetensors does not fit"):
+            load_checkpoint(path)

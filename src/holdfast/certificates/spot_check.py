@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.budgets import check_archive
-from holdfast.errors import HoldfastError, InvalidArgument, RunError
+from holdfast.errors import InvalidArgument, RunError, reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +53,12 @@ class SpotCheck:
     @classmethod
     def read(cls, path: Path) -> "SpotCheck | None":
         """The inverse of :meth:`write`; None if there is no such file."""
-        try:
+        if not path.exists():
+            return None
+        with reading(path, RunError, "cannot be read", remedy="restore it from a copy"):
             check_archive(path, RunError)
             with np.load(path, allow_pickle=False) as found:
                 return cls(found["rows"], found["probabilities"], str(found["precision"]))
-        except FileNotFoundError:
-            return None
-        except HoldfastError:
-            raise
-        except (
-            Exception
-        ) as error:  # NumPy, zipfile and zlib may raise anything at bytes that are not what they claim to be
-            raise RunError(f"{path} cannot be read ({error}); restore it from a copy") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: the numbers as base64 of little-endian float32."""

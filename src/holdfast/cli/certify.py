@@ -62,7 +62,8 @@ def certify(
 ) -> None:
     """Certify the confidence of a model on a dataset, and keep everything needed to ask again.
 
-    Exits with 0 when every input is certified (or abstained on). An interrupted or killed run goes on with the same command.
+    Exits with 0 when every input is certified (or abstained on). An interrupted or killed run goes on with the same command, which
+    leaves a complete one as it is.
     """
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named

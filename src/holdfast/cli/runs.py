@@ -10,7 +10,7 @@ from holdfast.cli.options import MEASURED
 
 def import_command(
     log: Path = typer.Argument(..., help="A TSV log of the paper's code or of Cohen et al.'s."),
-    out: Path = typer.Option(..., help="The run's folder; it must not exist yet."),
+    out: Path = typer.Option(..., help="The run's folder; it must not exist yet, unless it is of this very log."),
     measure: str | None = typer.Option(
         None,
         help=f"What the bounds are of: {MEASURED}. Default: from the file's name, such as paper_margin.tsv, or numbers.",
@@ -24,7 +24,9 @@ def import_command(
     from holdfast.noise import noise_named
     from holdfast.runs.imported import import_log
 
-    run = import_log(log, out, measure=measure, sigma=sigma, noise=None if noise is None else noise_named(noise))
+    run = import_log(
+        log, out, measure=measure, sigma=sigma, noise=None if noise is None else noise_named(noise), say=say
+    )
     known = "noise and norm unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
     of = run.measures[0]
     if of != "label" and measure is None and of not in log.name.lower():
@@ -53,14 +55,14 @@ def export(
 
 def compact(
     run: Path = typer.Argument(..., help="A run's folder; it is left as it is."),
-    out: Path = typer.Option(..., help="The folder of the copy; it must not exist yet."),
+    out: Path = typer.Option(..., help="The folder of the copy; it must not exist yet, unless it is this very copy."),
     bins: int = typer.Option(2_048, help="Bins of each histogram: the run's, halved any number of times."),
 ) -> None:
     """Copy a run with its scores counted on a coarser grid: still valid, a little looser, far smaller."""
     from holdfast.runs.compact import compact_run
     from holdfast.runs.run import Run
 
-    copy = compact_run(Run.open(run), out, bins=bins)
+    copy = compact_run(Run.open(run), out, bins=bins, say=say)
     before, after = (
         sum(path.stat().st_size for path in (folder / "certificates").glob("*")) for folder in (run, copy.path)
     )

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, how_to_install
+from holdfast.errors import InvalidArgument, how_to_install, reading
 
 if TYPE_CHECKING:
     from holdfast.triage import Triage
@@ -99,7 +99,7 @@ def serve(
         precision=precision,
         compile=bool(compiled),
     )
-    rule = None if triage is None else _read_triage(triage)
+    rule = None if triage is None else read_triage(triage)
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
     run(
@@ -113,14 +113,10 @@ def serve(
     )
 
 
-def _read_triage(path: Path) -> "Triage":
+def read_triage(path: Path) -> "Triage":
     """What ``holdfast triage --out`` wrote."""
     from holdfast.triage import Triage
 
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(
-            f"--triage must be a file that 'holdfast triage --out' wrote, got {path}: {error}"
-        ) from error
-    return Triage.from_dict(document)
+    remedy = "--triage must be a file that 'holdfast triage --out' wrote"
+    with reading(path, InvalidArgument, "cannot be read", remedy=remedy):
+        return Triage.from_dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,5 +1,7 @@
 """``holdfast train``: a network trained on noisy copies, as safetensors."""
 
+import hashlib
+import json
 import math
 import shlex
 import sys
@@ -35,7 +37,8 @@ def train(
     sigma: float = typer.Option(..., help="Standard deviation of the noise to train (and later certify) with."),
     out: Path = typer.Option(
         ...,
-        help="The .safetensors file to write; it must not exist yet. Until it does, OUT.training is what the same command resumes from.",
+        help="The .safetensors file to write; it must not exist yet, unless the same command wrote it. Until it does, OUT.training is "
+        "what the same command resumes from.",
     ),
     arch: str = typer.Option(
         "small-cnn",
@@ -102,13 +105,14 @@ def train(
     from holdfast.train.temperature import apply_temperature, choose_temperature, hold_out
     from holdfast.version import installed_version
     from holdfast.zoo.architecture import architecture_names
-    from holdfast.zoo.checkpoint import check_target, save_checkpoint
+    from holdfast.zoo.checkpoint import check_target, load_checkpoint, save_checkpoint
     from holdfast.zoo.datasets.open import open_dataset
 
     options.choice(arch, "--arch", architecture_names())
     if out.suffix != ".safetensors":
         raise InvalidArgument(f"--out must end in .safetensors, got {out}")
-    check_target(out)
+    if not out.exists():
+        check_target(out)
     recipe = Recipe(
         sigma,
         epochs,
@@ -150,7 +154,14 @@ def train(
         "torch": torch.__version__,
         "Holdfast": installed_version(),
     }
+    digest = hashlib.sha256(
+        json.dumps({name: str(value) for name, value in training.items()}, sort_keys=True).encode()
+    ).hexdigest()
     with locked_training(out):
+        if out.exists() and load_checkpoint(out).notes.get("training") == digest:
+            say(f"complete: {out} holds these weights already")
+            return
+        check_target(out)
         file = StateFile(state_path(out), training)
         if file.epochs:
             say(f"going on after epoch {len(file.epochs)} of {epochs}")
@@ -181,6 +192,7 @@ def train(
             "data": inputs.name,
             IMAGES: fingerprints["images"],
             COUNT: str(len(inputs)),
+            "training": digest,
             "sigma": f"{sigma:g}",
             "epochs": str(epochs),
             "seed": str(seed),

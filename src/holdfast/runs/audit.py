@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from holdfast.errors import RunError
+from holdfast.errors import RunError, reading
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parquet import read_parquet
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
@@ -180,8 +180,8 @@ class Audit:
         if not path.exists():
             return None
         remedy = "make it again with 'holdfast audit', or remove it"
-        table = read_parquet(path, remedy=remedy)
-        try:
+        with reading(path, RunError, "cannot be read", remedy=remedy):
+            table = read_parquet(path)
             written = table.schema.metadata
             if written[_DIGEST] != _digest(table, written[_NOTES]):
                 raise ValueError("it is not as it was written")
@@ -191,9 +191,9 @@ class Audit:
             if notes["run"] != run_identity(folder.config()):
                 raise ValueError("it is of another run")
             lists = {name: tuple(notes[name]) for name in ("measures", "radii", "shape")}
-            return cls(AuditNotes(**{**notes, **lists}), table)
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{path} cannot be read ({error}); {remedy}") from error
+            found = cls(AuditNotes(**{**notes, **lists}), table)
+            _ = found.to_dict(), found.images()  # what follows from it can be computed
+        return found
 
 
 def run_identity(config: Mapping[str, Any]) -> str:

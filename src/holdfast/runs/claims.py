@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import bound
 from holdfast.certificates.certificate import Certificate
-from holdfast.errors import InvalidArgument, RunError
+from holdfast.errors import InvalidArgument
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.run import Run
 from holdfast.validation import check_count, check_number, check_radii, per_side
@@ -91,7 +91,7 @@ class Claims:
 def check_certified(run: Run) -> CertifiedRun:
     """The run, if it has certificates whose bounds can be computed again."""
     if not isinstance(run, CertifiedRun):
-        raise RunError(
+        raise InvalidArgument(
             f"{run.path} is an imported log, not certificates of a network; give a run of 'holdfast certify'"
         )
     return run
@@ -103,7 +103,7 @@ def claimed_measure(run: CertifiedRun, name: str | None) -> str:
     if not claimed or name not in (None, *claimed):
         asked = "any measure" if name is None else repr(name)
         known = ", ".join(claimed) or "the label alone"
-        raise RunError(f"{run.path} claims no average of {asked}, only: {known}; ask for what it claims")
+        raise InvalidArgument(f"{run.path} claims no average of {asked}, only: {known}; ask for what it claims")
     return name or claimed[0]
 
 

@@ -1,11 +1,13 @@
 """A smaller copy of a run: the same certificates with their scores counted on a coarser grid."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from holdfast.errors import InvalidArgument, RunError
+from holdfast.progress import ignore
 from holdfast.runs.calibration_checks import check_whole
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.folder import RunFolder
@@ -16,7 +18,9 @@ from holdfast.runs.store import Entry, bytes_per_entry, write_part
 COMPACT_BINS = 2_048
 
 
-def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> CertifiedRun:
+def compact_run(
+    source: Run, out: Path, *, bins: int = COMPACT_BINS, say: Callable[[str], None] = ignore
+) -> CertifiedRun:
     """Write ``source`` again with ``bins`` bins a histogram, to keep or to send; the source is left as it is.
 
     Guarantee:
@@ -36,6 +40,10 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
     if source.config.get("status") == "complete":
         check_whole(source.path, source.config, len(source))
     finer = np.unique(source.columns(["bins"])["bins"]).tolist()
+    config = {**source.config, "compacted": {"bins": bins, "from_bins": finer}}
+    if RunFolder.holds_run(out) and RunFolder(out).config() == {**config, "sealed": True}:
+        say(f"complete: {out} is this copy already")
+        return CertifiedRun(RunFolder.open(out))
     entries = [
         Entry(
             entry.index,
@@ -45,7 +53,6 @@ def compact_run(source: Run, out: Path, *, bins: int = COMPACT_BINS) -> Certifie
         for entry in source
     ]
     RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
-    config = {**source.config, "compacted": {"bins": bins, "from_bins": finer}}
     folder = RunFolder.unfinished(out)
     write_part(folder, 0, entries)
     if source.spot_check is not None:

@@ -1,18 +1,30 @@
 """Whether a run's configuration is one that Holdfast could have written."""
 
 import re
-from collections.abc import Iterator, Mapping
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import UnionType
 from typing import Any
 
 from holdfast.bounds.named import method_named
 from holdfast.certificates.evidence import Provenance, check_claims, claimable
 from holdfast.certificates.settings import Settings
+from holdfast.errors import RunError, reading
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.noise import check_seed
-from holdfast.runs.folder import COMPLETE, FORMAT, INTERRUPTED, RUNNING, recorded_measures, recorded_noise
+from holdfast.runs.folder import COMPLETE, FORMAT, INTERRUPTED, RUNNING, RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.manifest import CONFIG
 from holdfast.validation import check_count
 
+_TYPES: Mapping[str, type | UnionType] = {
+    **dict.fromkeys(("data", "split", "model", "source", "measure", "method", "sides", "platform", "chosen_from"), str),
+    **dict.fromkeys(("provenance", "versions", "fingerprints", "weights", "compacted"), dict),
+    **dict.fromkeys(("claims", "columns", "resumed"), list),
+    "skip": int,
+    "max": int | None,
+}
+"""What is read from a run's configuration without a check of its own."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -25,17 +37,32 @@ def config_problems(config: Mapping[str, Any]) -> Iterator[str]:
         yield "the run is not finished: it is being certified, or was killed; repeat the command it was begun with"
     elif status not in (COMPLETE, INTERRUPTED):
         yield f"run.json says status {status!r}, expected complete, interrupted or running"
-    for check in (
-        _created,
-        _names,
-        _noise,
-        _measures,
-        *((_settings, _provenance, _prints) if _certified(config) else ()),
-    ):
+    yield from _wrong(config, (*_READ, _created, _measures, _prints))
+
+
+def _wrong(config: Mapping[str, Any], checks: Sequence[Callable[[Mapping[str, Any]], Iterator[str]]]) -> Iterator[str]:
+    for check in checks:
         try:
-            yield from check(config)
-        except Exception as error:  # an edited value can be anything
-            yield f"run.json: {type(error).__name__}: {error}"
+            with reading(CONFIG, RunError, "has what no run has", remedy="docs/runs.md says what it holds"):
+                yield from check(config)
+        except RunError as error:
+            yield str(error)
+
+
+def check_config(folder: RunFolder) -> dict[str, Any]:
+    """The configuration of a run, finished or not; refused if something is wrong with it."""
+    config = folder.config()
+    for problem in _wrong(config, _READ):
+        raise RunError(
+            f"{folder.path}: {problem}; restore it from a copy. 'holdfast verify' lists all that is wrong with it"
+        )
+    return config
+
+
+def _types(config: Mapping[str, Any]) -> Iterator[str]:
+    for name, kind in _TYPES.items():
+        if name in config and (not isinstance(config[name], kind) or isinstance(config[name], bool)):
+            yield f"run.json has {reprlib.repr(config[name])} as {name}, which no run has"
 
 
 def _certified(config: Mapping[str, Any]) -> bool:
@@ -68,6 +95,8 @@ def _measures(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _settings(config: Mapping[str, Any]) -> Iterator[str]:
+    if not _certified(config):
+        return
     claims, noise, method = tuple(config["claims"]), recorded_noise(config), method_named(config["method"])
     # Whether n is enough for these claims is not asked: with an edited measure, the answer could take forever.
     Settings(config["n"], config["n0"], config["alpha"], claims, config["sides"], method)
@@ -81,6 +110,8 @@ def _settings(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _provenance(config: Mapping[str, Any]) -> Iterator[str]:
+    if not _certified(config):
+        return
     made = Provenance.from_dict({**config["provenance"], "index": 0, "seconds": 0.0})
     check_seed(made.seed)
     for name in ("noise", "model", "device", "precision", "version"):
@@ -93,3 +124,7 @@ def _prints(config: Mapping[str, Any]) -> Iterator[str]:
         unknown = name == "weights" and found is None
         if not unknown and (not isinstance(found, str) or not _SHA256.fullmatch(found)):
             yield f"run.json must have a SHA-256 as the fingerprint of the {name}, got {found!r}"
+
+
+_READ = (_types, _names, _noise, _settings, _provenance)
+"""What must be right for a run to be read at all."""

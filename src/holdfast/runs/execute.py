@@ -19,9 +19,11 @@ from holdfast.inputs import CheckedInputs
 from holdfast.models.spot_check import other_answers, spot_check_of
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
+from holdfast.runs.calibration_checks import check_whole
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.config_checks import check_config
 from holdfast.runs.folder import RUNNING, RunFolder, Sign, now, record
-from holdfast.runs.resume import data_fingerprints
+from holdfast.runs.resume import check_answers, data_fingerprints, is_complete
 from holdfast.runs.store import Entry, as_table, bytes_per_entry
 from holdfast.runs.tsv import export_name, write_log
 from holdfast.runs.writer import RunWriter
@@ -83,6 +85,8 @@ def execute(
 ) -> CertifiedRun:
     """Certify every input of the plan; an interruption keeps finished certificates, and the same plan resumes from there.
 
+    A run that is complete already is returned as it is.
+
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
     data = plan.data
@@ -90,6 +94,14 @@ def execute(
     step = _step(plan, smoothed)
     config = _config(plan, settings, smoothed, check_seed(plan.seed), step)
     network, spot_check = partial(other_answers, smoothed.model), partial(_spot_check, smoothed, data, step)
+    if is_complete(RunFolder(plan.out), config, plan.seed):
+        done = CertifiedRun(RunFolder.open(plan.out))
+        check_whole(plan.out, done.config, len(done))
+        check_answers(done.folder, network)
+        if plan.sign is not None:
+            done.folder.sign(plan.sign)
+        say(f"complete: all {len(done)} were finished")
+        return done
     with RunWriter(plan.out, config, network=network, spot_check=spot_check, seed=plan.seed, sign=plan.sign) as writer:
         if RunFolder.holds_run(plan.out):
             say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
@@ -112,8 +124,7 @@ def _step(plan: Plan, smoothed: SmoothedClassifier) -> float:
     if smoothed.step is not None:
         return smoothed.step
     if RunFolder.holds_run(plan.out):
-        made = RunFolder(plan.out).config().get("provenance")
-        return float(made.get("step", 0.0)) if isinstance(made, dict) else 0.0
+        return float(check_config(RunFolder(plan.out)).get("provenance", {}).get("step", 0.0))
     return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise)[0].step
 
 

@@ -17,7 +17,7 @@ from filelock import Timeout
 
 from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
-from holdfast.errors import HoldfastError, RunError
+from holdfast.errors import RunError, reading
 from holdfast.files import acquire, unfinished, write_file
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
@@ -32,6 +32,7 @@ _LOCK = ".lock"
 _OLD = ".partial"
 """Ended what earlier versions had not finished, after the file's own name."""
 _LONGEST_STEM = 100
+_REMEDY = "restore it from a copy"
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,12 @@ class RunFolder:
         return self._parsed(self._config_bytes())
 
     def _config_bytes(self) -> bytes:
-        try:
+        with reading(self.path / CONFIG, RunError, "cannot be read", remedy=_REMEDY):
             return read_text(self.path / CONFIG, RunError)
-        except OSError as error:
-            raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
-        try:
+        with reading(self.path / CONFIG, RunError, "cannot be read", remedy=_REMEDY):
             config = json.loads(text.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{self.path / CONFIG} cannot be read ({error}); restore it from a copy") from error
         if not isinstance(config, dict):
             raise RunError(f"{self.path / CONFIG} must hold a JSON object, got {type(config).__name__}")
         return config
@@ -224,18 +221,14 @@ def record(noise: Noise, measures: Sequence[MeasureInfo]) -> dict[str, Any]:
 def recorded_noise(config: Mapping[str, Any]) -> Noise | None:
     """The noise of a run; None where a log does not say. What 0.1.0 wrote has a sigma only."""
     known = {name: config[name] for name in ("noise", "sigma") if config.get(name) is not None}
-    try:
+    with reading(CONFIG, RunError, "does not describe a noise", remedy=_REMEDY):
         return stored_noise(known) if known else None
-    except HoldfastError as error:
-        raise RunError(f"run.json does not describe a noise: {error}; restore it from a copy") from error
 
 
 def recorded_measures(config: Mapping[str, Any]) -> tuple[MeasureInfo, ...]:
     """The measures of a run, in the order in which they were counted; the default ones where it does not say."""
-    try:
+    with reading(CONFIG, RunError, "does not describe measures", remedy=_REMEDY):
         return stored_measures(config.get("measures"))
-    except (HoldfastError, KeyError, AttributeError, TypeError, ValueError) as error:
-        raise RunError(f"run.json does not describe measures: {error}; restore it from a copy") from error
 
 
 def file_stem(name: str) -> str:

@@ -1,7 +1,8 @@
 """A log of the paper's code or of Cohen et al.'s, imported: bounds at the radii it lists, and nothing in between."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.certificates.certificate import Certificate
-from holdfast.errors import InvalidArgument, RunError
+from holdfast.errors import InvalidArgument, RunError, reading
 from holdfast.measures import MeasureInfo, measure_named
 from holdfast.noise import Noise, as_noise, noise_fields
+from holdfast.progress import ignore
 from holdfast.runs.folder import FORMAT, RunFolder, file_stem, now
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.parquet import read_parquet
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, log_lines, log_numbers, parse_log, read_log
+from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, check_log, log_lines, log_numbers, parse_log, read_log
 from holdfast.scores.rounding import floor_significant
 
 _TABLE = "imported.parquet"
@@ -34,6 +36,7 @@ def import_log(
     measure: str | MeasureInfo | None = None,
     sigma: float | None = None,
     noise: Noise | None = None,
+    say: Callable[[str], None] = ignore,
 ) -> "ImportedRun":
     """Read a log and keep it as a run; measure and noise are taken from the file's name if they are not given.
 
@@ -58,6 +61,9 @@ def import_log(
         sigma = _guess_sigma(source)
     if noise is not None or sigma is not None:
         config.update(noise_fields(as_noise(noise, sigma)))
+    if RunFolder.holds_run(out) and isinstance(there := Run.open(out), ImportedRun) and there.holds(config, log):
+        say(f"complete: {out} holds this log already")
+        return there
     RunFolder.check_room(out, bytes_needed=200 * len(log))
     folder = RunFolder.unfinished(out)
     folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
@@ -94,7 +100,8 @@ def _named(name: str) -> str | None:
 
 def _guess_sigma(source: Path) -> float | None:
     match = re.search(r"(?:sigma|noise)[_=]?(\d*\.\d+|\d+)", source.name.lower())
-    return float(match.group(1)) if match else None
+    # No noise is none: noise_0.tsv is the first of several logs, or one of unknown noise.
+    return float(match.group(1)) or None if match else None
 
 
 class ImportedRun(Run):
@@ -104,7 +111,14 @@ class ImportedRun(Run):
     def log(self) -> pa.Table:
         """The log as it was imported."""
         path = self.path / _TABLE
-        return read_parquet(path, remedy="import the log again")
+        with reading(path, RunError, "cannot be read", remedy="import the log again"):
+            return check_log(path, read_parquet(path))
+
+    def holds(self, config: Mapping[str, Any], log: pa.Table) -> bool:
+        """Whether this is what came of importing the same log in the same way."""
+        same = {name: value for name, value in self.config.items() if name not in ("created", "format", "sealed")}
+        asked = {name: value for name, value in config.items() if name != "created"}
+        return same == json.loads(json.dumps(asked)) and bool(self.log.equals(log))
 
     def check(self) -> Iterator[str]:
         """What in the log cannot be, in words."""
@@ -120,7 +134,7 @@ class ImportedRun(Run):
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """A log has bounds, and no samples to compute others from."""
-        raise RunError(
+        raise InvalidArgument(
             f"{self.path} is an imported log: lower bounds at a few radii, without the samples that upper bounds need; "
             f"triage takes a run of 'holdfast certify'"
         )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from holdfast.budgets import read_text
-from holdfast.errors import RunError
+from holdfast.errors import RunError, reading
 
 MANIFEST = "manifest.json"
 CONFIG = "run.json"
@@ -62,19 +62,13 @@ class Manifest:
     @classmethod
     def read(cls, path: Path) -> "Manifest | None":
         """That of a folder; None if it has none. One that was not written just so is refused."""
-        try:
-            text = read_text(path / MANIFEST, RunError)
-        except FileNotFoundError:
+        if not (path / MANIFEST).exists():
             return None
-        except OSError as error:
-            raise RunError(f"{path / MANIFEST} cannot be read ({error}); restore it from a copy") from error
-        try:
+        wrong = "was changed: it is no list of digests"
+        with reading(path / MANIFEST, RunError, wrong, remedy="restore it from a copy"):
+            text = read_text(path / MANIFEST, RunError)
             files = json.loads(text)["files"]
             found = cls({name: Digest(**each) for name, each in files.items()})
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(
-                f"{path / MANIFEST} was changed: it is no list of digests; restore it from a copy"
-            ) from error
         if found.text() != text:
             raise RunError(
                 f"{path / MANIFEST} was changed: it is not written as Holdfast writes it; restore it from a copy"

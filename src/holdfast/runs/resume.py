@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import RunError
 from holdfast.noise import describe_step
+from holdfast.runs.config_checks import check_config
 from holdfast.runs.folder import INTERRUPTED, RUNNING, RunFolder, recorded_measures, recorded_noise
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.zoo.datasets.labelled import LabelledData
@@ -33,14 +34,22 @@ def data_fingerprints(data: LabelledData) -> dict[str, str]:
     }
 
 
+def is_complete(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) -> bool:
+    """Whether there is a finished run of this very question."""
+    if not RunFolder.holds_run(folder.path):
+        return False
+    config = check_config(folder)
+    return config.get("status") not in (RUNNING, INTERRUPTED) and not _differences(config, asked, seed)
+
+
 def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) -> None:
     """Refuse a run that is finished or of another question, and name the difference."""
     config = folder.config()
     different = _differences(config, asked, seed)
     left = f"{folder.path} exists already and is left as it is"
     if config.get("status") not in (RUNNING, INTERRUPTED):
-        what = f"of another question: {different[0]}" if different else "of this very question"
-        raise RunError(f"{left}: it holds a complete run {what}; choose another place")
+        what = f"another question: {different[0]}" if different else "this very question"
+        raise RunError(f"{left}: it holds a complete run of {what}; choose another place")
     if different:
         raise RunError(
             f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "

@@ -19,6 +19,7 @@ from holdfast.noise import Noise, noise_fields
 from holdfast.plotting import PALETTE, house_style
 from holdfast.progress import OnDone, ignore
 from holdfast.runs.audit import Audit
+from holdfast.runs.config_checks import check_config
 from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.validation import check_radii
@@ -58,7 +59,7 @@ class Run(ABC):
         from holdfast.runs.imported import ImportedRun
 
         folder = RunFolder.open(Path(path))
-        kind = folder.config().get("kind")
+        kind = check_config(folder).get("kind")
         if kind == "certified":
             return CertifiedRun(folder)
         if kind == "imported":

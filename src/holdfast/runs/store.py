@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from holdfast.bounds.named import method_named
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.evidence import Evidence, Provenance
-from holdfast.errors import InvalidArgument, RunError
+from holdfast.errors import InvalidArgument, RunError, reading
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parquet import read_parquet
+from holdfast.runs.part_checks import check_part
 from holdfast.scores import OccupiedCounters, ScoreHistogram
 from holdfast.scores.grid import Grid
 from holdfast.scores.histogram import MOST_BINS
@@ -152,7 +153,7 @@ def next_part(folder: RunFolder) -> int:
 
 def read_columns(folder: RunFolder, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Plain columns of all entries, in the order of their index; refused if an input is there twice."""
-    parts = [read_part(path, list({"index", *names})) for path in parts_of(folder)]
+    parts = [_checked_part(path, list({"index", *names})) for path in parts_of(folder)]
     if not parts:
         return {name: np.zeros(0, dtype=np.int64) for name in names}
     table = _by_index(pa.concat_tables(parts))
@@ -208,14 +209,14 @@ def read_entries(
 def read_scores(folder: RunFolder, measure: MeasureInfo, noise: Noise) -> Iterator[OccupiedCounters]:
     """The counts of one measure of every input, in the order of their index, and nothing else of them."""
     counters, counts = counters_column(measure.name), counts_column(measure.name)
-    for row in _rows(folder, schema_of([measure]), ["index", "bins", counters, counts]):
+    for row in _rows(folder, schema_of([measure]), ["index", "n", "bins", counters, counts]):
         yield OccupiedCounters(row[counters], row[counts], Grid(measure.support, row["bins"]), noise=noise)
 
 
 def read_shifts(folder: RunFolder) -> NDArray[np.float64]:
     """How far each input was from the point that was sampled, in the order of their index; nowhere in runs of 0.1.0."""
     schema = pa.schema([("index", pa.int64()), ("shift", pa.float64())])
-    parts = [read_part(path, schema.names, schema) for path in parts_of(folder)]
+    parts = [_checked_part(path, schema.names, schema) for path in parts_of(folder)]
     shifts = pa.concat_tables(parts or [schema.empty_table()]).sort_by("index").column("shift")
     return np.asarray(shifts.fill_null(0.0).to_numpy(), dtype=np.float64)
 
@@ -228,10 +229,18 @@ def parts_of(folder: RunFolder) -> list[Path]:
 
 def read_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
     """Some columns of one part, or all; refused if its pages do not have the checksums that were written with them."""
-    table = read_parquet(path, columns, schema, remedy=_REMEDY)
+    with reading(path, RunError, "cannot be read", remedy=_REMEDY):
+        table = read_parquet(path, columns, schema)
     for name in table.column_names:
         if pa.types.is_list(table.schema.field(name).type) and table.column(name).null_count:
             raise RunError(f"{path} has no {name}, which run.json lists; {_REMEDY}")
+    return table
+
+
+def _checked_part(path: Path, columns: Sequence[str] | None, schema: pa.Schema | None = None) -> pa.Table:
+    """The same, of rows that can be computed with."""
+    table = read_part(path, columns, schema)
+    check_part(path, table)
     return table
 
 
@@ -244,7 +253,7 @@ def _rows(
 ) -> Iterator[Mapping[str, Any]]:
     done = 0
     for group in _in_order(folder):
-        table = _by_index(pa.concat_tables(read_part(path, columns, schema) for path in group))
+        table = _by_index(pa.concat_tables(_checked_part(path, columns, schema) for path in group))
         wanted = table if where is None else table.filter(where[done : done + len(table)])
         done += len(table)
         for row in rows_of(wanted):
@@ -277,7 +286,7 @@ def _in_order(folder: RunFolder) -> list[list[Path]]:
     """The parts, in groups to be read one after the other: only parts of a group share a range of indices."""
     ranges = []
     for path in parts_of(folder):
-        indices = read_part(path, ["index"]).column("index").to_numpy()
+        indices = _checked_part(path, ["index"]).column("index").to_numpy()
         if indices.size:
             ranges.append((int(indices.min()), int(indices.max()), path))
     groups: list[list[Path]] = []

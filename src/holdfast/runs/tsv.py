@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from holdfast.budgets import read_text
-from holdfast.errors import RunError
+from holdfast.errors import RunError, reading
 from holdfast.runs.folder import file_stem
 from holdfast.scores.rounding import floor_significant
 
@@ -34,6 +34,8 @@ PAPER_COLUMNS = (
 )
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 _ROWS = 1_000
+_LONGEST = 1e10
+"""Seconds: three hundred years."""
 
 
 def export_name(measure: str) -> str:
@@ -48,7 +50,13 @@ def log_table(
     bounds = np.asarray(numbers, dtype=np.float64).T
     columns = COHEN_COLUMNS if len(bounds) == 1 else PAPER_COLUMNS
     correct = np.asarray(predicted) == np.asarray(label)
-    return pa.table(dict(zip(columns, (index, label, predicted, *bounds, correct, seconds), strict=True)))
+    values = (index, label, predicted, *bounds, correct, seconds)
+    return pa.table(dict(zip(columns, values, strict=True)), schema=_schema(columns))
+
+
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    whole, number = [pa.int64()] * 3, [pa.float64()] * (len(columns) - 5)
+    return pa.schema(list(zip(columns, [*whole, *number, pa.bool_(), pa.float64()], strict=True)))
 
 
 def log_numbers(log: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -76,10 +84,8 @@ def read_log(path: Path) -> pa.Table:
     """Read either kind, told apart by the header."""
     if not path.is_file():
         raise RunError(f"no log at {path}; expected a tab-separated file with a header line")
-    try:
+    with reading(path, RunError, "cannot be read as text", remedy="copy it again"):
         lines = [line for line in read_text(path, RunError).decode("utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read as text ({error})") from error
     return parse_log(path, lines)
 
 
@@ -97,19 +103,32 @@ def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
     if len({row[0] for row in rows}) != len(rows):
         raise RunError(f"{path} has rows with the same idx; each input may appear once")
     index, label, predicted, numbers, seconds = zip(*rows, strict=True)
-    return log_table(index, label, predicted, numbers, seconds)
+    with reading(path, RunError, "has numbers that no log has", remedy="copy it again"):
+        return log_table(index, label, predicted, numbers, seconds)
+
+
+def check_log(path: Path, log: pa.Table) -> pa.Table:
+    """A table that is as :func:`parse_log` makes them: no other columns, no other types, no missing numbers."""
+    named = tuple(log.column_names)
+    if (
+        named not in (COHEN_COLUMNS, PAPER_COLUMNS)
+        or log.schema != _schema(named)
+        or any(log[k].null_count for k in named)
+    ):
+        raise RunError(f"{path} is no table of a log: it has other columns or missing numbers; import the log again")
+    return log
 
 
 def _parse(where: str, line: str, header: Sequence[str]) -> tuple[int, int, int, list[float], float]:
     cells = line.split("\t")
     if len(cells) != len(header):
         raise RunError(f"{where}: expected {len(header)} columns, got {len(cells)}; the file may be cut off")
-    try:
+    with reading(where, RunError, "cannot be read", remedy="copy the log again"):
         index, label, predicted = (int(cell) for cell in cells[:3])
         numbers = [float(cell) for cell in cells[3:-2]]
         seconds = _seconds(cells[-1])
-    except ValueError as error:
-        raise RunError(f"{where}: {error}") from error
+    if not 0 <= seconds <= _LONGEST:
+        raise RunError(f"{where}: the time must be hours:minutes:seconds or seconds, got {cells[-1]}")
     if cells[-2].strip() != str(int(predicted == label)):
         raise RunError(
             f"{where}: correct must be 1 where predict is the label and 0 elsewhere, got {cells[-2]} for "

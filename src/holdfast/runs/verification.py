@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.errors import HoldfastError
+
 
 @dataclass(frozen=True)
 class Check:
@@ -27,8 +29,12 @@ class Check:
         found: list[str] = []
         try:
             found.extend(find())
+        except HoldfastError as error:
+            found.append(str(error))
         except Exception as error:
-            found.append(f"{name} cannot be checked: {type(error).__name__}: {error}")
+            found.append(
+                f"{name}: the files contradict each other so that nothing can be computed ({type(error).__name__}: {error})"
+            )
         return cls(name, said, tuple(found))
 
     def __str__(self) -> str:

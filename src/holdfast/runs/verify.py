@@ -8,7 +8,7 @@ import numpy as np
 from holdfast.errors import RunError
 from holdfast.runs.audit import AUDIT
 from holdfast.runs.certified import CertifiedRun
-from holdfast.runs.config_checks import config_problems
+from holdfast.runs.config_checks import check_config, config_problems
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.imported import ImportedRun
 from holdfast.runs.manifest import MANIFEST, SPOT_CHECK
@@ -53,7 +53,7 @@ def _digests(folder: RunFolder) -> Check:
 def _opened(folder: RunFolder) -> Run | Check:
     """The run, whatever its manifest says."""
     try:
-        kind = folder.config().get("kind")
+        kind = check_config(folder).get("kind")  # or nothing could be computed from the rest
         if kind not in ("certified", "imported"):
             raise RunError(f"run.json says kind {kind!r}, expected certified or imported")
         return CertifiedRun(folder) if kind == "certified" else ImportedRun(folder)
@@ -93,7 +93,9 @@ def _audit(run: Run) -> Iterator[Check]:
 
     def find() -> Iterator[str]:
         found = run.audit
-        assert found is not None
+        if found is None:
+            yield f"{AUDIT} is missing"
+            return
         places = {int(index): place for place, index in enumerate(run.answers.index)}
         rows = [places[int(index)] for index in found.column("index")]
         columns = [found.notes.radii.index(float(radius)) for radius in found.column("radius")]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.certificates.spot_check import SpotCheck
+from holdfast.runs.config_checks import check_config
 from holdfast.runs.folder import COMPLETE, INTERRUPTED, RUNNING, RunFolder, Sign, now
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.runs.resume import check_answers, check_same
@@ -80,6 +81,7 @@ class RunWriter:
 
     def _check(self) -> None:
         """Refuse a run of another question or another network, and one that is not as it was written."""
+        check_config(self._folder)
         check_same(self._folder, self._config, self._asked_seed)
         self._folder.check_unchanged()
         check_answers(self._folder, self._network)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.certificates.classes import ClassCounts
 from holdfast.certificates.evidence import SCORE_UNIT, Evidence, Selection
-from holdfast.errors import ModelError
+from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.measures import SUM_TOLERANCE, Measure
 from holdfast.noise import Noise
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
@@ -143,7 +143,11 @@ class _Sums(_Counters):
         """A selection each."""
         (sums,) = self._rows()
         for span, row in zip(self._spans, sums, strict=True):
-            assert abs(row.sum() / SCORE_UNIT / span.copies - 1) < _ALL, "every selection copy was counted"
+            if not abs(row.sum() / SCORE_UNIT / span.copies - 1) < _ALL:
+                raise UnsteadyModel(
+                    f"the scores of {span.copies:,} copies must sum to their number, got {row.sum() / SCORE_UNIT:,.1f}: not every "
+                    f"copy was counted; certify again"
+                )
             yield span, Selection(span.copies, row)
 
 

@@ -3,7 +3,7 @@
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from filelock import Timeout
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from holdfast.errors import CheckpointError
+from holdfast.errors import CheckpointError, reading
 from holdfast.files import acquire, sweep
 from holdfast.train.recipe import Epoch
 from holdfast.zoo.checkpoint import write_bytes
@@ -90,12 +90,13 @@ class StateFile:
         # torch.load reads plain types only, and torch's version is a str of a class of its own.
         self._path, self._training = path, {name: str(value) for name, value in training.items()}
         self._content = self._read() if path.exists() else None
-        self.epochs = [] if self._content is None else [Epoch(**each) for each in self._content["epochs"]]
+        self.epochs: list[Epoch] = [] if self._content is None else self._content["epochs"]
 
     def restore(self, state: TrainingState) -> None:
         """To where the last finished epoch left it; if there is none, leave it."""
         if self._content is not None:
-            state.restore(self._content["state"])
+            with self._reading():
+                state.restore(self._content["state"])
             self._content = None  # the memory is needed elsewhere
 
     def save(self, state: TrainingState, epoch: Epoch) -> None:
@@ -111,19 +112,19 @@ class StateFile:
         """The weights are written."""
         self._path.unlink(missing_ok=True)
 
+    def _reading(self) -> AbstractContextManager[None]:
+        wrong = "should hold the state of an interrupted training and cannot be read"
+        return reading(self._path, CheckpointError, wrong, remedy="restore it from a copy, or delete it to begin anew")
+
     def _read(self) -> dict[str, Any]:
-        try:
+        with self._reading():
             with zipfile.ZipFile(self._path) as archive:
                 damaged = archive.testzip()  # torch does not compare checksums
             if damaged is not None:
                 raise zipfile.BadZipFile
             content: dict[str, Any] = torch.load(self._path, map_location="cpu", weights_only=True)
             there = dict(content["training"])
-        except Exception as error:  # torch may raise anything at bytes that are not what they claim to be
-            raise CheckpointError(
-                f"{self._path} should hold the state of an interrupted training and cannot be read ({type(error).__name__}); "
-                f"restore it from a copy, or delete it to begin anew"
-            ) from error
+            content["epochs"] = [Epoch(**each) for each in content["epochs"]]
         different = [
             f"{name} is {there.get(name)} there and {here} here"
             for name, here in self._training.items()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.settings import Settings
 from holdfast.certificates.spot_check import SpotCheck
-from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.errors import InvalidArgument, InvalidInput, reading
 from holdfast.noise import describe_step
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
@@ -207,7 +207,9 @@ class Triage:
             raise InvalidArgument(f"expected a triage file written by to_dict(), a dictionary, got {type(d).__name__}")
         if d.get("format") != FORMAT:
             raise InvalidArgument(f"expected a triage file of format {FORMAT}, got format {d.get('format')!r}")
-        try:
+        with reading(
+            "this", InvalidArgument, "is no triage file written by to_dict()", remedy="run 'holdfast triage' again"
+        ):
             plain = {each.name: d[each.name] for each in fields(cls) if each.name not in ("fingerprint", "spot_check")}
             known = d.get("spot_check")
             found = cls(
@@ -221,8 +223,7 @@ class Triage:
                 }
             )
             check_consistent(found, threshold=d["threshold"], guarantee=d["guarantee"])
-        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
-            raise InvalidArgument(f"not a triage file written by to_dict(): {type(error).__name__} {error}") from error
+            _ = str(found), found.settings  # what follows from it can be computed
         return found
 
 

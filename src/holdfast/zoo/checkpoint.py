@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from holdfast.budgets import check_archive, check_expansion
-from holdfast.errors import CheckpointError, HoldfastError
+from holdfast.errors import CheckpointError, reading
 from holdfast.files import write_file
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
@@ -71,7 +71,8 @@ def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Check
     if path.suffix == ".safetensors":
         state, notes = _read_safetensors(path)
         if _ARCHITECTURE in notes:
-            architecture = Architecture.from_json(notes.pop(_ARCHITECTURE))
+            with reading(path, CheckpointError, "does not describe its architecture", remedy="copy it again"):
+                architecture = Architecture.from_json(notes.pop(_ARCHITECTURE))
             return Checkpoint(_fill(path, architecture, state), architecture, notes)
         name = recognised(state)
         if name is None:
@@ -93,62 +94,53 @@ def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Check
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Weights under the zoo's names, and the file's notes."""
-    try:
+    remedy = "it may be truncated: copy it again"
+    with reading(path, CheckpointError, "is not a readable safetensors file", remedy=remedy):
         with safe_open(path, framework="pt") as file:
             notes = dict(file.metadata() or {})
         return zoo_state(load_file(path)), notes
-    except Exception as error:  # torch may raise anything at bytes that are not what they claim to be
-        raise CheckpointError(
-            f"{path} is not a readable safetensors file ({error}); it may be truncated: copy it again"
-        ) from error
 
 
 def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
     """Weights under the zoo's names, and the architecture that the file names, if it does."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
-            if zipfile.is_zipfile(path):
-                check_archive(path, CheckpointError)
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except HoldfastError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "
-            f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
-        ) from error
-    except Exception as error:  # torch may raise anything at bytes that are not what they claim to be
-        raise CheckpointError(
-            f"{path} is not a readable torch checkpoint ({type(error).__name__}); copy it again"
-        ) from error
-    described = isinstance(content, dict) and "state_dict" in content
-    state = content["state_dict"] if described else content
-    if not _is_state(state) or not (described or recognised(zoo_state(state))):
-        raise CheckpointError(
-            f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
-            f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
-        )
-    check_expansion(path, sum(tensor.nbytes for tensor in state.values()), CheckpointError)
-    return zoo_state(state), zoo_name(str(content["arch"])) if described and "arch" in content else ""
+    with reading(path, CheckpointError, "is not a readable torch checkpoint", remedy="copy it again"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
+                if zipfile.is_zipfile(path):
+                    check_archive(path, CheckpointError)
+                content = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise CheckpointError(
+                f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "
+                f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
+            ) from error
+        described = isinstance(content, dict) and "state_dict" in content
+        state = content["state_dict"] if described else content
+        if not _is_state(state) or not (described or recognised(zoo_state(state))):
+            raise CheckpointError(
+                f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
+                f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
+            )
+        check_expansion(path, sum(tensor.nbytes for tensor in state.values()), CheckpointError)
+        return zoo_state(state), zoo_name(str(content["arch"])) if described and "arch" in content else ""
 
 
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:
-    try:
-        with torch.device("meta"):  # without numbers: sizes that a file only claims take no memory
-            _load(architecture.build(), {name: tensor.to("meta") for name, tensor in state.items()})
-        net = architecture.build()
-        _load(net, state)
-    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} does not fit the architecture {architecture}: {reason}") from error
-    return net.eval()
+    wrong, remedy = f"does not fit the architecture {architecture}", "copy it again, or take the one it was written for"
+    with reading(path, CheckpointError, wrong, remedy=remedy):
+        with torch.device("meta"):  # without memory: the sizes are whatever the file says
+            _take(architecture.build(), state)
+        return _take(architecture.build(), state).eval()
 
 
-def _load(net: nn.Module, state: Mapping[str, Tensor]) -> None:
+def _take(net: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     # Weights from elsewhere do not repeat what the architecture normalises with.
     own = {name: tensor for name, tensor in net.state_dict().items() if name.startswith("normalize.")}
-    net.load_state_dict({**own, **state})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing is copied to where there is no memory
+        net.load_state_dict({**own, **state})
+    return net
 
 
 def _is_state(content: object) -> bool:

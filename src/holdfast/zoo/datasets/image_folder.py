@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.budgets import PIXELS
-from holdfast.errors import DatasetError, HoldfastError
+from holdfast.errors import DatasetError, reading
 from holdfast.progress import OnDone, ignore
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -132,16 +132,12 @@ def _images(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> Image.Image:
     """The image as the networks want it; whatever is wrong with the file, it is named."""
-    try:
-        with Image.open(path, formats=_FORMATS) as file:
-            PIXELS.check(path, file.width * file.height, DatasetError)
-            return _cut(file.convert("RGB"))
-    except HoldfastError:
-        raise
-    except Exception as error:  # a decoder may raise anything at bytes that are not what they claim to be
-        raise DatasetError(
-            f"{path} is not a readable image ({error}); copy it again, or take it out of the folder"
-        ) from error
+    unreadable = reading(
+        path, DatasetError, "is not a readable image", remedy="copy it again, or take it out of the folder"
+    )
+    with unreadable, Image.open(path, formats=_FORMATS) as file:
+        PIXELS.check(path, file.width * file.height, DatasetError)
+        return _cut(file.convert("RGB"))
 
 
 def _cut(image: Image.Image) -> Image.Image:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.budgets import ROWS, check_archive
-from holdfast.errors import DatasetError, HoldfastError
+from holdfast.errors import DatasetError, reading
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
 
@@ -16,7 +16,8 @@ def load_npz(path: Path, split: str) -> LabelledInputs:
     Images are (count, height, width), (count, height, width, 1 or 3) or (count, 1 or 3, height, width): uint8, or float
     in [0, 1].
     """
-    try:
+    what, remedy = "is not a readable .npz archive of plain (unpickled) arrays", "write it with numpy.savez"
+    with reading(path, DatasetError, what, remedy=remedy):
         check_archive(path, DatasetError)
         with np.load(path, allow_pickle=False) as arrays:
             keys = set(arrays.files)
@@ -26,20 +27,15 @@ def load_npz(path: Path, split: str) -> LabelledInputs:
                     f"{path} must hold '{split}_images' and '{split}_labels' (or 'images' and 'labels'), got {sorted(keys)}"
                 )
             images, labels = arrays[f"{prefix}images"], arrays[f"{prefix}labels"]
-    except HoldfastError:
-        raise
-    except Exception as error:  # NumPy, zipfile and zlib may raise anything at bytes that are not what they claim to be
-        raise DatasetError(
-            f"{path} is not a readable .npz archive of plain (unpickled) arrays; write it with numpy.savez"
-        ) from error
-    if images.ndim:
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+            raise DatasetError(
+                f"{path}: labels must be whole numbers, one per image, got {labels.dtype} of shape {labels.shape}"
+            )
+        if images.ndim == 0:
+            raise DatasetError(f"{path}: images must be an array with one image per row, got a single number")
         ROWS.check(path, len(images), DatasetError)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise DatasetError(
-            f"{path}: labels must be whole numbers, one per image, got {labels.dtype} of shape {labels.shape}"
-        )
     return LabelledInputs(path.stem, _channels_first(path, images), labels.astype(np.int64), np.arange(len(images)))
 
 
