@@ -1,7 +1,9 @@
 """Two hundred SIGKILLs and fifty SIGTERMs of small local runs: each must end as an undisturbed one does.
 
 ``python benchmarks/kills.py [--kills 200] [--terms 50]``. Each process is a fork of this one, which has imported everything, so that
-signals come at any step: while the folder is made, while parts, exports and the manifest are written, and after the end.
+signals come at any step: while the folder is made, while parts, exports and the manifest are written, and after the end. Before
+that, ``certify``, ``train`` and ``report`` are killed once before each change that they make on the disk (``--steps 0`` leaves that out).
+The Ray engine has kills of its own in ``cluster.py``.
 """
 
 import argparse
@@ -15,12 +17,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import holdfast as hf
 import holdfast.runs.writer as writer
 from holdfast.cli.app import main as holdfast
+from holdfast.files import unfinished
 from holdfast.runs.certified import CertifiedRun
+from holdfast.zoo.checkpoint import load_checkpoint
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from killed import exit_code
 
 QUESTION = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25", "--seed", "7"]
 SIZE = ["--n", "300", "--n0", "10", "--max", "12", "--batch", "100", "--no-progress"]
@@ -56,10 +64,59 @@ def certificates(out: Path) -> list[hf.Certificate]:
     return [entry.certificate for entry in run]
 
 
+def stepwise(folder: Path) -> None:
+    """Each command is killed once before each change that it makes, and then given again."""
+    data, weights = folder / "data.npz", folder / "work" / "net.safetensors"
+    rng = np.random.default_rng(0)
+    np.savez(data, train_images=rng.integers(0, 256, (40, 28, 28), dtype=np.uint8), train_labels=np.arange(40) % 4)
+    made = folder / "made"
+    assert exit_code(["certify", *QUESTION, *SIZE, "--out", made], folder) == 0
+    run, page = folder / "work" / "run", folder / "work" / "figures"
+    recipe = ["--sigma", "0.25", "--epochs", "2", "--batch", "20", "--no-progress"]
+    commands = {
+        "certify": (["certify", *QUESTION, *SIZE, "--max", "3", "--out", run], run),
+        "train": (["train", "--data", data, *recipe, "--out", weights], weights),
+        "report": (["report", made, "--figures", page], page),
+    }
+    for name, (arguments, out) in commands.items():
+        (folder / "work").mkdir()
+        assert exit_code(arguments, folder) == 0, name
+        expected, at, code = results(out), 0, -9
+        while code == -9:
+            shutil.rmtree(folder / "work")
+            (folder / "work").mkdir()
+            code = exit_code(arguments, out.parent, at=at)
+            if code == -9:
+                at += 1
+                assert exit_code(arguments, folder) == 0, f"{name}, step {at}: the same command again"
+            assert results(out) == expected, f"{name}, step {at}: results differ from an undisturbed command"
+        assert code == 0, f"{name}: exit {code}"
+        shutil.rmtree(folder / "work")
+        print(f"{name}: killed before each of its {at} changes on the disk; results identical", flush=True)
+
+
+def results(out: Path) -> object:
+    """What was made, without times; and that nothing is left over."""
+    left = [path for path in out.rglob("*") if path.match(unfinished())]
+    assert not left or out.name == "figures", left
+    if (out / "run.json").exists():
+        return certificates(out)
+    if out.suffix == ".safetensors":
+        net = load_checkpoint(out)
+        state = {name: tensor.numpy().tobytes() for name, tensor in net.net.state_dict().items()}
+        return state, {name: note for name, note in net.notes.items() if name != "seconds"}
+    return {
+        path.name: path.read_bytes()
+        for path in (out.rglob("*") if out.is_dir() else [out])
+        if not path.match(unfinished())
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--terms", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=1)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     writer._SECONDS = 0.0  # a part for each input: more steps to be killed at
@@ -69,6 +126,8 @@ def main() -> None:
     ends: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if asked.steps:
+            stepwise(folder)
         began = time.perf_counter()
         assert ended(started(folder / "undisturbed")) == 0
         whole = time.perf_counter() - began

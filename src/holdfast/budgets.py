@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import HoldfastError, InvalidEnvironment
 
 _TIMES = 32
 """A file may become so many times as large as it is on the disk, whatever :data:`EXPANDED` says."""
@@ -29,7 +29,7 @@ class Budget:
         """The one in force."""
         text = os.environ.get(self.variable) or str(self.usual)
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise InvalidArgument(f"{self.variable} must be a whole number of {self.unit}, got {text[:40]!r}")
+            raise InvalidEnvironment(f"{self.variable} must be a whole number of {self.unit}, got {text[:40]!r}")
         return int(text)
 
     def check(self, path: Path, found: int, refuse: type[HoldfastError]) -> None:

@@ -4,6 +4,7 @@
 
     HoldfastError                   exit 1   (never raised itself)
     ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range, or a run of another kind; also a ValueError
+    │   └── InvalidEnvironment      exit 2   an environment variable of Holdfast's, whatever was being read with it
     ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
     ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
     │   └── UnsteadyModel           exit 4   its answers change with other rows, from call to call, or with its weights
@@ -34,6 +35,10 @@ class InvalidArgument(HoldfastError, ValueError):
     """A parameter is outside the range in which its guarantee means something."""
 
     exit_code = 2
+
+
+class InvalidEnvironment(InvalidArgument):
+    """An environment variable of Holdfast's is set to what it cannot be."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -108,7 +113,7 @@ def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy:
     """
     try:
         yield
-    except error:
+    except (error, InvalidEnvironment):
         raise
     except Exception as cause:
         said = " ".join(str(cause).split())  # some libraries say it in many lines

@@ -3,10 +3,11 @@
 import errno
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from shutil import rmtree
 
 from filelock import FileLock
 
@@ -27,7 +28,7 @@ def write_file(target: Path, writer: Callable[[Path], object]) -> None:
     the target is there as a whole, or as it was before.
     """
     make_folder(target.parent)
-    temporary = target.with_name(f".{target.name[:_LONGEST]}-{secrets.token_hex(8)}.partial")
+    temporary = _temporary(target)
     temporary.open("xb").close()
     try:
         writer(temporary)
@@ -39,6 +40,33 @@ def write_file(target: Path, writer: Callable[[Path], object]) -> None:
             temporary.unlink()
         raise
     sync_folder(target.parent)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, which is moved to the target as a whole; a failure leaves nothing.
+
+    **Requires** that nothing is at the target, or an empty folder. A killed process leaves a hidden folder beside it, named as
+    :func:`unfinished` says.
+    """
+    target = target.resolve()
+    make_folder(target.parent)
+    temporary = _temporary(target)
+    temporary.mkdir()
+    try:
+        yield temporary
+        sync_folder(temporary)
+        if os.name != "posix" and target.exists():  # elsewhere a folder is not moved to an empty one
+            target.rmdir()
+        temporary.rename(target)
+    except BaseException:
+        rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name[:_LONGEST]}-{secrets.token_hex(8)}.partial")
 
 
 def sweep(target: Path) -> None:

@@ -72,6 +72,9 @@ def made_up_run(path: Path, sigma: float, *, trained: str | None = None) -> Path
     config = {
         "kind": "certified",
         "status": "complete",
+        "data": "made-up",
+        "inputs": INPUTS,
+        "label_names": [],
         "sigma": sigma,
         "n": N,
         "n0": 50,

@@ -52,10 +52,11 @@ def compact_run(
         )
         for entry in source
     ]
+    RunFolder.refuse(out)
     RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
-    folder = RunFolder.unfinished(out)
-    write_part(folder, 0, entries)
-    if source.spot_check is not None:
-        folder.write(SPOT_CHECK, source.spot_check.write)
-    folder.seal(config)
-    return CertifiedRun(folder)
+    with RunFolder.whole(out) as folder:
+        write_part(folder, 0, entries)
+        if source.spot_check is not None:
+            folder.write(SPOT_CHECK, source.spot_check.write)
+        folder.seal(config)
+    return CertifiedRun(RunFolder(out))

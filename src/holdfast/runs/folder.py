@@ -18,7 +18,7 @@ from filelock import Timeout
 from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import RunError, reading
-from holdfast.files import acquire, unfinished, write_file
+from holdfast.files import acquire, new_folder, unfinished, write_file
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.runs.manifest import CONFIG, EVIDENCE, EXPORTS, MANIFEST, Manifest
@@ -79,15 +79,20 @@ class RunFolder:
         return (path / CONFIG).is_file()
 
     @classmethod
-    def unfinished(cls, path: Path) -> "RunFolder":
-        """A new folder that is no run before it has its configuration: for what is written at once, :meth:`seal` comes last."""
-        cls.refuse(path)
-        return cls(path)
+    @contextmanager
+    def whole(cls, path: Path) -> Iterator["RunFolder"]:
+        """A new folder for what is written at once: it is at its place when all is written, and not before."""
+        try:
+            with new_folder(path) as folder:
+                yield cls(folder)
+        except OSError as error:
+            raise _explained(path, error) from error
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> "RunFolder":
         """A new folder with its configuration."""
-        folder = cls.unfinished(path)
+        cls.refuse(path)
+        folder = cls(path)
         folder.write_config({"format": FORMAT, **config})
         return folder
 

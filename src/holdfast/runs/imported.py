@@ -64,11 +64,12 @@ def import_log(
     if RunFolder.holds_run(out) and isinstance(there := Run.open(out), ImportedRun) and there.holds(config, log):
         say(f"complete: {out} holds this log already")
         return there
+    RunFolder.refuse(out)
     RunFolder.check_room(out, bytes_needed=200 * len(log))
-    folder = RunFolder.unfinished(out)
-    folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
-    folder.seal({"format": FORMAT, **config})
-    return ImportedRun(folder)
+    with RunFolder.whole(out) as folder:
+        folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
+        folder.seal({"format": FORMAT, **config})
+    return ImportedRun(RunFolder(out))
 
 
 def _measure(source: Path, log: pa.Table, measure: str | MeasureInfo | None) -> MeasureInfo:

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import RunError
+from holdfast.scores.histogram import MOST_BINS
 
 _COUNTED = ("index", "label", "predicted", "n", "votes", "bins")
-_MOST_BINS = 2**20
 _MAY_LACK = ("label_radius", "compiled", "shift")
 _LOWER, _COUNTERS, _COUNTS = "_lower_at_0", "_counters", "_counts"
 
@@ -32,6 +32,9 @@ def check_part(path: Path, table: pa.Table) -> None:
     if {"n", "votes"} <= {*named} and (table["votes"].to_numpy() > table["n"].to_numpy()).any():
         raise _wrong(path, "there are more votes than copies")
     if {"n", "bins"} <= {*named} and len(table):
+        for bins in (table["bins"].to_numpy().min(), table["bins"].to_numpy().max()):
+            if not 2 <= bins <= MOST_BINS:
+                raise _wrong(path, f"histograms of {bins} bins, expected 2 to {MOST_BINS:,}")
         for name in (name.removesuffix(_COUNTERS) for name in named if name.endswith(_COUNTERS)):
             if not _are_histograms(table, name):
                 raise _wrong(path, f"the {name} of a row is no histogram of its copies")
@@ -64,8 +67,7 @@ def _are_histograms(table: pa.Table, name: str) -> bool:
     rising = np.diff(where, prepend=-1) > 0
     rising[first] = True
     return bool(
-        ((bins >= 2) & (bins <= _MOST_BINS)).all()
-        and rising.all()
+        rising.all()
         and (where[first] >= 0).all()
         and (where[first + lengths - 1] <= bins).all()
         and (many > 0).all()

@@ -24,7 +24,6 @@ from holdfast.runs.parquet import read_parquet
 from holdfast.runs.part_checks import check_part
 from holdfast.scores import OccupiedCounters, ScoreHistogram
 from holdfast.scores.grid import Grid
-from holdfast.scores.histogram import MOST_BINS
 from holdfast.validation import check_sides
 
 _PREFIX = "part-"
@@ -256,12 +255,7 @@ def _rows(
         table = _by_index(pa.concat_tables(_checked_part(path, columns, schema) for path in group))
         wanted = table if where is None else table.filter(where[done : done + len(table)])
         done += len(table)
-        for row in rows_of(wanted):
-            if not 2 <= (row["bins"] or 0) <= MOST_BINS:
-                raise RunError(
-                    f"{folder.path} holds histograms of {row['bins']} bins, expected 2 to {MOST_BINS:,}; restore it from a copy"
-                )
-            yield row
+        yield from rows_of(wanted)
 
 
 def rows_of(table: pa.Table) -> Iterator[Mapping[str, Any]]:

@@ -113,6 +113,7 @@ class RunWriter:
             with ExitStack() as lock:
                 lock.enter_context(self._folder.locked())
                 RunFolder.refuse(path)  # somebody may have been faster
+                self._folder.sweep()
                 self._lock = lock.pop_all()
         if not RunFolder.holds_run(path):
             RunFolder.create(path, self._config)

@@ -15,7 +15,7 @@ from holdfast.scores.grid import Grid
 from holdfast.scores.order import RandomOrder
 from holdfast.validation import check_count, check_support
 
-MOST_BINS = 2**24
+MOST_BINS = 2**20
 """A thousand times the usual; more would only fill the memory."""
 
 
