@@ -117,7 +117,7 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
     before = {path: path.read_bytes() for path in files_of(tmp_path / "p")}
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
     assert "complete: " in capsys.readouterr().out
-    assert run(["import", str(log), "--sigma", "0.5", "--out", str(tmp_path / "p")]) == hf.RunError.exit_code
+    assert run(["import", str(log), "--sigma", "0.5", "--out", str(tmp_path / "p")]) == hf.InvalidArgument.exit_code
     assert {path: path.read_bytes() for path in files_of(tmp_path / "p")} == before
     assert run(["export", str(certified), "--measure", "margin", "--out", str(log)]) == hf.RunError.exit_code
     assert run(["report", str(tmp_path / "p"), "--radii", "0.1"]) == hf.InvalidArgument.exit_code

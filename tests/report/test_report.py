@@ -153,7 +153,7 @@ def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
 def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
     made: CertifiedRun, tmp_path: Path, measure: str
 ) -> None:
-    write_log(tmp_path / f"{measure}.tsv", made.export(measure))
+    write_log(tmp_path / f"{measure}.tsv", made.log_of(measure))
     imported = import_log(tmp_path / f"{measure}.tsv", tmp_path / "imported", measure=measure)
     figure = accuracy_figure([made, imported], measure, Question())
     said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}

@@ -315,7 +315,7 @@ def test_runs_are_compared_and_imported_ones_show_what_there_is(runs: Path, open
     imported = hf.Run.open(runs / "p")
     set_radius(page, 0.375)
     share = float(imported.certified_accuracy("margin", radii=[0.5], thresholds=[0.3])[0, 0])
-    assert shares(page)["margin/2/cdf-dkw"] == f"{percent(share)}%"
+    assert shares(page)["margin/2/cdf-berk-jones"] == f"{percent(share)}%"
     page.locator("#legend input").first.uncheck()
     assert page.locator("#by-radius path.line").count() == 2
     page.locator("#run").select_option("p")

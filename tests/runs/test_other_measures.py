@@ -259,7 +259,7 @@ def test_a_support_too_wide_to_be_stored_is_refused_in_words() -> None:
 
 def test_a_log_is_exported_for_each(made: CertifiedRun, tmp_path: Path) -> None:
     for info in further(made):
-        log = made.export(info.name)
+        log = made.log_of(info.name)
         write_log(tmp_path / f"{info.name}.tsv", log)
         for row, entry in zip(log_numbers(log), made, strict=True):
             expected = entry.certificate.curve(info.name).lower(np.array(PAPER_RADII))
@@ -383,7 +383,7 @@ def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path
     old = hf.Run.open(tmp_path / "old")
     assert old.answers.abstained.tolist() == [True, False]
     assert old.correct.tolist() == [False, True]
-    assert old.export("score").column("predict").to_pylist() == [-1, 0]
+    assert old.log_of("score").column("predict").to_pylist() == [-1, 0]
     described = {"measures": [score.to_dict(), margin.to_dict()]}
     write_part(RunFolder.create(tmp_path / "new", {**config, **described}), 0, entries)
     assert hf.Run.open(tmp_path / "new").answers.abstained.tolist() == [False, False]
@@ -400,7 +400,7 @@ def test_a_run_that_describes_no_noise_or_measure_is_refused_in_words(tmp_path: 
     ):
         (tmp_path / "a" / "run.json").write_text(json.dumps({**run.config, **change}))
         with pytest.raises(hf.RunError, match=said):
-            list(hf.Run.open(tmp_path / "a"))  # type: ignore[call-overload]
+            list(hf.Run.open(tmp_path / "a"))
 
 
 NET = {"measures": (Mass({1, 2}),), "noise": Uniform(0.4)}

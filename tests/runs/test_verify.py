@@ -190,7 +190,7 @@ def test_a_row_that_contradicts_the_rest_is_found_without_digests(run: Path, col
 
 
 def test_what_is_forged_consistently_is_found_by_the_signature(run: Path, keys: Path) -> None:
-    set_leaf(run / "run.json", ("n0",), 31)
+    set_leaf(run / "run.json", ("data",), "others")
     resealed(run)
     assert verify(run).ok
     assert "no signature of manifest.json with this key" in problems(run, key=keys / "own-public.pem")
@@ -266,7 +266,7 @@ def test_a_missing_extra_is_named(run: Path, keys: Path, monkeypatch: pytest.Mon
 
 
 def test_a_wrong_run_is_not_signed(run: Path, keys: Path) -> None:
-    set_leaf(run / "run.json", ("n0",), 31)
+    set_leaf(run / "run.json", ("data",), "others")
     signature = (run / "manifest.sig").read_bytes()
     assert command(["verify", str(run), "--sign", str(keys / "other.pem")]) == NotVerified.exit_code
     assert (run / "manifest.sig").read_bytes() == signature

@@ -28,11 +28,11 @@ def demo(
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
     from holdfast.certificates.settings import Settings
     from holdfast.cli.certify import execute_or_say
-    from holdfast.cli.report import PAGE
     from holdfast.report.accuracy import Question
     from holdfast.report.axis import radius_axis
     from holdfast.report.figures import examples_figure, save_figure, write_figures
     from holdfast.report.page import write_page
+    from holdfast.report.report import PAGE
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import thumbnails
     from holdfast.runs.execute import Plan

@@ -9,7 +9,6 @@ from holdfast.cli import options
 from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
 
 FORMATS = ("text", "json", "html")
-PAGE = "report.html"
 
 
 def report(
@@ -30,7 +29,7 @@ def report(
     ),
     out: Path | None = typer.Option(
         None,
-        help=f"The HTML file; default: {PAGE} in the folder of the figures. With 'json': a new file, instead of stdout.",
+        help="The HTML file; default: report.html in the folder of the figures. With 'json': a new file, instead of stdout.",
     ),
     data: list[str] | None = typer.Option(
         None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
@@ -40,9 +39,9 @@ def report(
     from holdfast.bounds.named import method_named
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
-    from holdfast.report.axis import radius_axis
     from holdfast.report.figures import write_figures
     from holdfast.report.page import check_replaceable, write_page
+    from holdfast.report.report import PAGE, tabulate, usual_folder
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import pictures_of
     from holdfast.runs.run import Run
@@ -56,7 +55,7 @@ def report(
     for method in chosen or ():
         method_named(method)
     question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
-    folder = figures or _folder(runs)
+    folder = figures or usual_folder(runs)
     page = out or folder / PAGE
     opened = [Run.open(path) for path in runs]
     if format_ != "json":
@@ -75,18 +74,10 @@ def report(
             else:
                 write_new_file(out, lambda path: path.write_text(text, encoding="utf-8"))
             return
-        axis = radius_axis(opened, question)
-        for run in opened:
-            run.tabulate(axis, on_inputs=on_inputs)
+        axis = tabulate(opened, question, on_inputs)
         if format_ == "text":
             print_report(opened, question, Terminal())
             for path in write_figures(opened, question, folder):
                 say(f"figure: {path}")
         write_page(opened, question, axis, page, pictures=pictures)
     say(f"report: {page} (open it in a browser)")
-
-
-def _folder(runs: list[Path]) -> Path:
-    """A run's own figures stay its own: a comparison goes into a folder named after the others."""
-    others = "-".join(path.name for path in runs[1:])
-    return runs[0] / "figures" / (f"with-{others[:80]}" if others else "")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from holdfast.cli.console import check_new_file, note, report_command, say, write_new_file
+from holdfast.cli.console import check_new_file, note, report_command, say
 from holdfast.cli.options import MEASURED
 
 
@@ -29,7 +29,7 @@ def import_command(
     )
     known = "noise and norm unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
     of = run.measures[0]
-    if of != "label" and measure is None and of not in log.name.lower():
+    if of != "label" and measure is None and run.origin is None and of not in log.name.lower():
         note(f"neither --measure nor the name of {log} says what its bounds are of; they are taken to be of the {of}")
     say(f"imported {len(run)} inputs ({of}, {known}) into {out}; next: {report_command(out)}")
 
@@ -41,16 +41,14 @@ def export(
 ) -> None:
     """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
     from holdfast.runs.run import Run
-    from holdfast.runs.tsv import write_log
 
     check_new_file(out)
     opened = Run.open(run)
-    log = opened.export(measure)
-    write_new_file(out, lambda path: write_log(path, log))
-    planned, rest = opened.config.get("inputs", len(log)), ""
-    if planned != len(log):
+    opened.export(measure, out)
+    planned, rest = opened.config.get("inputs", len(opened)), ""
+    if planned != len(opened):
         rest = f", of {planned} inputs: the others are not certified, or their files are missing"
-    say(f"{len(log)} rows in {out}{rest}")
+    say(f"{len(opened)} rows in {out}{rest}")
 
 
 def compact(

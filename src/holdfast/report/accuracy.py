@@ -34,13 +34,8 @@ class Question:
     methods: tuple[str, ...] | None = None
 
     def radii_for(self, run: Run) -> tuple[float, ...]:
-        """The radii asked for, or the run's own, or multiples of the noise's scale up to four."""
-        if self.radii is not None:
-            return self.radii
-        if run.radii is not None:
-            return run.radii
-        step = 0.25 if run.noise is None else run.noise.scale
-        return tuple(round(k * step, 6) for k in range(5))
+        """The radii asked for, or the usual ones."""
+        return run.usual_radii if self.radii is None else self.radii
 
     def thresholds_for(self, run: Run, measure: str) -> tuple[float, ...]:
         """The thresholds asked for, or the measure's usual ones."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.proportions import LEVEL
 from holdfast.errors import InvalidArgument, RunError
@@ -16,6 +17,7 @@ from holdfast.report.axis import radius_axis
 from holdfast.runs.folder import file_stem, write_output
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.plot import (
+    LineStyle,
     colour_handles,
     draw_accuracy,
     frame,
@@ -71,7 +73,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
         for axes, run in zip(panels, runs, strict=True):
             radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
-            own = {method: lines[method] for method in chosen}
+            own: dict[Method | str, LineStyle] = {method: lines[method] for method in chosen}
             reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
             frame(axes, run, radii, reach)
         for axes in panels:

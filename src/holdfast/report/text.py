@@ -29,7 +29,9 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     notes = [
         f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{in_norm(run.noise)}."
     ]
-    if run.radii is not None:
+    if run.radii is not None and "methods" in run.config:
+        notes.append("Bounds as the log has them, rounded down to three digits.")
+    elif run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "
             "are DKW and Hoeffding, rounded to nearest; other people's may not be."

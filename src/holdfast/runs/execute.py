@@ -115,7 +115,7 @@ def execute(
         writer.flush()
         run = CertifiedRun(RunFolder.open(plan.out))
         for measure in run.measures:
-            run.folder.write(export_name(measure), partial(write_log, log=run.export(measure)), replace=True)
+            run.folder.write(export_name(measure), partial(write_log, log=run.log_of(measure)), replace=True)
     return CertifiedRun(RunFolder.open(plan.out))
 
 

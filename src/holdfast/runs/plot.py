@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
@@ -31,7 +32,7 @@ def draw_accuracy(
     measure: str,
     *,
     radii: NDArray[np.float64],
-    lines: Mapping[str, LineStyle],
+    lines: Mapping[Method | str, LineStyle],
     thresholds: Sequence[float] = (),
     interval: float | None = None,
     colours: Sequence[str] = PALETTE,
@@ -66,7 +67,7 @@ def draw_accuracy(
     return reach
 
 
-def line_styles(methods: Sequence[str], thresholds: Sequence[float] = ()) -> dict[str, LineStyle]:
+def line_styles(methods: Sequence[Method | str], thresholds: Sequence[float] = ()) -> dict[Method | str, LineStyle]:
     """The line style of each method, for all panels of a figure and its legend; refused if too many are to be told apart."""
     if len(thresholds) > len(PALETTE) or len(methods) > len(LINES):
         raise InvalidArgument(
@@ -88,7 +89,7 @@ def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "lis
     return colour_handles([f"{measure.title} > {format_number(threshold)}" for threshold in thresholds])
 
 
-def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
+def method_handles(lines: Mapping[Method | str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
     """Legend entries that say the line styles."""
     from matplotlib.lines import Line2D
 
