@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.bounds.tangents import aimed_at
 from holdfast.certificates import Certificate, ClassCertificate, Settings
 from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
 from holdfast.measures import Measure, all_measures, support_of
@@ -107,7 +106,7 @@ class SmoothedClassifier(NoisyModel):
             seed, index: key the noise, for a replay; the seed is secret by default, and recorded.
             batch, progress: in place of the classifier's batch size; a bar, by default if stderr is a terminal.
         """
-        asked = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
+        asked = Settings(n, n0, alpha, claims, sides, method, aim)
         return next(self.stream([x], [index], asked, seed=seed, batch=batch, progress=progress))
 
     def certify_many(
@@ -130,7 +129,7 @@ class SmoothedClassifier(NoisyModel):
         ``alpha`` is each certificate's own; nothing is claimed about all of them at once. Input number i gets the noise
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
-        settings = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
+        settings = Settings(n, n0, alpha, claims, sides, method, aim)
         return list(self.stream(xs, None, settings, seed=seed, batch=batch, progress=progress))
 
     def stream(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.bounds.search import largest_radius
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.noise import Noise, sigma_of
-from holdfast.validation import check_numbers, check_radii
+from holdfast.validation import check_numbers, check_radii, check_radius
 
 Many = Sequence[float] | NDArray[np.float64]
 RadiusBound = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -78,11 +78,36 @@ class Curve:
     ) -> float | NDArray[np.float64]:
         """The largest radius with ``lower(radius) >= at_least``, or with ``upper(radius) <= at_most``.
 
-        0.0 also when the bound does not hold even at x (``lower(0.0)`` tells), infinity when it holds everywhere.
+        0.0 also when the bound does not hold even at x (:meth:`holds` tells the two apart), infinity when it holds everywhere.
         Rounded down, to within 1e-9 of the noise's scale; at a positive radius returned the bound still passes. Arrays are welcome.
         """
+        thresholds, side = self._asked(at_least, at_most)
+        found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
+        return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
+
+    @overload
+    def holds(self, *, at_least: float, radius: float = 0.0) -> bool: ...
+    @overload
+    def holds(self, *, at_most: float, radius: float = 0.0) -> bool: ...
+    @overload
+    def holds(self, *, at_least: Many, radius: float = 0.0) -> NDArray[np.bool_]: ...
+    @overload
+    def holds(self, *, at_most: Many, radius: float = 0.0) -> NDArray[np.bool_]: ...
+    def holds(
+        self, *, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None, radius: float = 0.0
+    ) -> bool | NDArray[np.bool_]:
+        """Whether the bound is certified within ``radius``, by default at x itself.
+
+        It tells apart what a :meth:`radius` of 0.0 leaves open: a bound that holds at x only, and one that does not hold.
+        """
+        thresholds, side = self._asked(at_least, at_most)
+        passed = side(check_radii(check_radius(radius))) >= thresholds
+        return bool(passed) if np.ndim(thresholds) == 0 else np.asarray(passed, dtype=np.bool_)
+
+    def _asked(self, at_least: ArrayLike | None, at_most: ArrayLike | None) -> tuple[NDArray[np.float64], RadiusBound]:
+        """Thresholds, and the side they are for; those of the upper side are reflected with it."""
         if (at_least is None) == (at_most is None):
-            raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
+            raise InvalidArgument("give exactly one of at_least= (lower side) and at_most= (upper side)")
         if at_least is not None:
             thresholds, side = check_numbers("at_least", at_least), self.below
         else:
@@ -90,8 +115,7 @@ class Curve:
             thresholds, side = (a + b) - check_numbers("at_most", at_most), self._upper_side()
         if np.isnan(thresholds).any():
             raise InvalidArgument("a confidence threshold must be a number, got nan")
-        found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
-        return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
+        return thresholds, side
 
     def _upper_side(self) -> RadiusBound:
         if self.above is None:

@@ -78,6 +78,10 @@ class ClassCertificate:
         method.check_noise(noise)
         return wanted
 
+    def __repr__(self) -> str:
+        made = f"n={self.counts.n:,}, {self.counts.noise}, alpha={self.alpha:g}"
+        return f"ClassCertificate(class {self.predicted} of {self.classes}; {', '.join(self.claims)}; {made})"
+
     @property
     def classes(self) -> int:
         """How many classes there are."""

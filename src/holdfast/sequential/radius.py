@@ -56,9 +56,12 @@ class AdaptiveRadius:
         if not self.certified:
             return f"not certified at the input itself: {self.samples:,} samples did not show that {claim}"
         sure = f"with probability at least 1 - {format_number(self.alpha)}"
-        return (
-            f"certified after {self.samples:,} samples: {claim} within radius {floor_decimals(self.radius, 4)}, {sure}"
+        where = (
+            f"within radius {floor_decimals(self.radius, 4)}"
+            if self.radius > 0
+            else "at the input itself, and no further"
         )
+        return f"certified after {self.samples:,} samples: {claim} {where}, {sure}"
 
 
 class RadiusSearch:

@@ -155,6 +155,12 @@ class Triage:
                 f"{fingerprint[:12]}...); load those weights, or calibrate again with these"
             )
 
+    def __repr__(self) -> str:
+        row = self.chosen
+        rule = "everything to a human" if row is None else f"accepts from {format_number(row.threshold)}"
+        promise = f"radius={self.radius:g}, epsilon={self.epsilon:g}, delta={self.delta:g}"
+        return f"Triage({rule}; {promise}; {self.inputs:,} inputs, {len(self.rows)} thresholds)"
+
     def __str__(self) -> str:
         grid = f" in steps of {describe_step(self.origin.step)}" if self.origin.step else ""
         promise = f"whatever perturbations{grid} up to radius {format_number(self.radius)} an adversary chooses"

@@ -4,12 +4,12 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import DatasetError, InvalidArgument
+from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
 
 
@@ -52,6 +52,9 @@ class LabelledData(ABC):
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}: {len(self):,} inputs of shape {tuple(self.shape)})"
+
     def __getitem__(self, position: int) -> tuple[NDArray[np.float32], int]:
         """An input and its label, as datasets of torch give them."""
         return self.image(position), int(self.labels[position])
@@ -82,17 +85,7 @@ class Images:
         return self._data.image(int(self._positions[position]))
 
 
-def as_labelled(data: "LabelledData | NDArray[Any]") -> "LabelledData":
-    """A dataset; an array becomes one without labels, in its order."""
-    if isinstance(data, LabelledData):
-        return data
-    inputs = np.asarray(data)
-    if inputs.ndim == 0:
-        raise InvalidArgument(f"data must be a dataset, or an array with one input per row, got {data!r}")
-    return LabelledInputs("inputs", inputs, np.zeros(len(inputs), dtype=np.int64), np.arange(len(inputs)))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelledInputs(LabelledData):
     """Images in memory, as they are stored (uint8, or float in [0, 1]).
 
