@@ -81,7 +81,11 @@ class Curve:
         0.0 also when the bound does not hold even at x (:meth:`holds` tells the two apart), infinity when it holds everywhere.
         Rounded down, to within 1e-9 of the noise's scale; at a positive radius returned the bound still passes. Arrays are welcome.
         """
-        thresholds, side = self._asked(at_least, at_most)
+        if _one_of(at_least, at_most) is at_least:
+            thresholds, side = _thresholds("at_least", at_least), self.below
+        else:
+            a, b = self.support
+            thresholds, side = (a + b) - _thresholds("at_most", at_most), self._upper_side()
         found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
         return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
 
@@ -100,22 +104,11 @@ class Curve:
 
         It tells apart what a :meth:`radius` of 0.0 leaves open: a bound that holds at x only, and one that does not hold.
         """
-        thresholds, side = self._asked(at_least, at_most)
-        passed = side(check_radii(check_radius(radius))) >= thresholds
-        return bool(passed) if np.ndim(thresholds) == 0 else np.asarray(passed, dtype=np.bool_)
-
-    def _asked(self, at_least: ArrayLike | None, at_most: ArrayLike | None) -> tuple[NDArray[np.float64], RadiusBound]:
-        """Thresholds, and the side they are for; those of the upper side are reflected with it."""
-        if (at_least is None) == (at_most is None):
-            raise InvalidArgument("give exactly one of at_least= (lower side) and at_most= (upper side)")
-        if at_least is not None:
-            thresholds, side = check_numbers("at_least", at_least), self.below
+        if _one_of(at_least, at_most) is at_least:
+            passed = self.lower(check_radius(radius)) >= _thresholds("at_least", at_least)
         else:
-            a, b = self.support
-            thresholds, side = (a + b) - check_numbers("at_most", at_most), self._upper_side()
-        if np.isnan(thresholds).any():
-            raise InvalidArgument("a confidence threshold must be a number, got nan")
-        return thresholds, side
+            passed = self.upper(check_radius(radius)) <= _thresholds("at_most", at_most)
+        return bool(passed) if np.ndim(passed) == 0 else np.asarray(passed, dtype=np.bool_)
 
     def _upper_side(self) -> RadiusBound:
         if self.above is None:
@@ -156,6 +149,21 @@ class Curves:
         thresholds = check_numbers("at_least", at_least)
         found = np.array([curve.radius(at_least=thresholds) for curve in self.curves])
         return found.reshape(len(self), *thresholds.shape)
+
+
+def _one_of(at_least: ArrayLike | None, at_most: ArrayLike | None) -> ArrayLike:
+    if at_least is not None and at_most is None:
+        return at_least
+    if at_most is not None and at_least is None:
+        return at_most
+    raise InvalidArgument("give exactly one of at_least= (lower side) and at_most= (upper side)")
+
+
+def _thresholds(name: str, given: ArrayLike | None) -> NDArray[np.float64]:
+    found = check_numbers(name, given)
+    if np.isnan(found).any():
+        raise InvalidArgument("a confidence threshold must be a number, got nan")
+    return found
 
 
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:

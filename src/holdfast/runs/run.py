@@ -63,7 +63,7 @@ class Run(ABC):
         from holdfast.runs.certified import CertifiedRun
         from holdfast.runs.imported import ImportedRun
 
-        folder = RunFolder.open(Path(path))
+        folder = RunFolder.open(check_path("path", path))
         kind = check_config(folder).get("kind")
         if kind == "certified":
             return CertifiedRun(folder)
@@ -259,7 +259,7 @@ class Run(ABC):
         self,
         out: str | Path | None = None,
         *,
-        beside: "Sequence[Run]" = (),
+        beside: "Run | Sequence[Run]" = (),
         radii: ArrayLike | None = None,
         thresholds: ArrayLike | None = None,
         methods: "Sequence[Method | str] | None" = None,
@@ -272,7 +272,14 @@ class Run(ABC):
         """
         from holdfast.report.report import write_report
 
-        return write_report([self, *beside], out, radii=radii, thresholds=thresholds, methods=methods, data=data)
+        return write_report(
+            [self, *([beside] if isinstance(beside, Run) else beside)],
+            out,
+            radii=radii,
+            thresholds=thresholds,
+            methods=methods,
+            data=data,
+        )
 
     @property
     def usual_radii(self) -> tuple[float, ...]:

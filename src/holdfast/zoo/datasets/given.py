@@ -66,21 +66,21 @@ def _inputs_and_labels(data: Any) -> tuple[NDArray[Any], NDArray[np.int64] | Non
     if isinstance(data, Mapping | str | bytes) or not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise InvalidArgument(
             f"inputs must be an array with one input per row, or a dataset or list of (input, label) pairs, got "
-            f"{type(data).__name__}; give a DataLoader's dataset instead"
+            f"{type(data).__name__}; holdfast.datasets.load(...) loads data by name, and a DataLoader has its .dataset"
         )
     items = [_item(data, position) for position in range(len(data))]
     if not items:
         raise InvalidArgument("there are no inputs: the dataset is empty")
-    pairs = [isinstance(item, tuple) for item in items]
-    if any(pairs) and not all(len(item) == 2 for item in items if isinstance(item, tuple)):
-        raise InvalidArgument(f"inputs must be (input, label) pairs, got {len(items[0])} things as input 0")
-    if any(pairs) and not all(pairs):
-        raise InvalidArgument(f"inputs must all be (input, label) pairs, or none, got {sum(pairs)} of {len(pairs)}")
-    xs = [_array(item[0] if pairs[0] else item, f"input {k}") for k, item in enumerate(items)]
+    parts = {len(item) if isinstance(item, tuple) else 1 for item in items}
+    if parts not in ({1}, {2}):
+        raise InvalidArgument(
+            f"inputs must all be (input, label) pairs, or all be inputs alone, got {' and '.join(map(str, sorted(parts)))} parts"
+        )
+    xs = [_array(item[0] if isinstance(item, tuple) else item, f"input {k}") for k, item in enumerate(items)]
     for k, x in enumerate(xs):
         if x.shape != xs[0].shape:
             raise InvalidInput(f"input {k} has shape {x.shape}, but input 0 has {xs[0].shape}; they must agree")
-    return np.stack(xs), _labels([item[1] for item in items]) if pairs[0] else None
+    return np.stack(xs), _labels([item[1] for item in items]) if parts == {2} else None
 
 
 def _item(data: Any, position: int) -> Any:
