@@ -136,7 +136,7 @@ def check_radius(radius: float) -> float:
 def check_path(name: str, path: str | Path) -> Path:
     """Return a path; a number or an open file is none."""
     if not isinstance(path, str | Path) or not str(path):
-        raise InvalidArgument(f'{name} must be a path, such as "runs/a", got {path!r}')
+        raise InvalidArgument(f"{name} must be a path, as a string or a Path, got {path!r}")
     return Path(path)
 
 

@@ -109,7 +109,7 @@ def test_wrong_networks_settings_and_places_are_refused_in_words(tmp_path: Path)
     for path in (None, 3):
         with pytest.raises(hf.InvalidArgument, match="out must be a path"):
             hf.certify_run(smoothed(), X, Y, out=path)  # type: ignore[arg-type]
-        with pytest.raises(hf.InvalidArgument, match="path must be a path"):
+        with pytest.raises(hf.InvalidArgument, match="path must be a path, as a string"):
             hf.Run.open(path)  # type: ignore[arg-type]
 
 

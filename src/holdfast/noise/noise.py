@@ -108,7 +108,7 @@ def noise_text(noise: Noise) -> str:
     numbers = [getattr(noise, field.name) for field in fields(type(noise))]
     if not all(isinstance(number, Real) for number in numbers):
         return ""
-    return f"{noise.kind}:{','.join(map(str, numbers))}"
+    return f"{noise.kind}:{','.join(repr(float(number)) for number in numbers)}"
 
 
 def _kind_named(name: str) -> type[Noise]:

@@ -190,11 +190,9 @@ def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
     index, label, predicted, numbers, seconds = zip(*rows, strict=True)
     with reading(path, RunError, "has numbers that no log has", remedy="copy it again"):
         log = log_table(index, label, predicted, numbers, seconds)
-    return (
-        log
-        if header == columns
-        else with_origin(log, _origin(path, header, {tuple(each[len(header) :]) for each in cells}))
-    )
+    if header == columns:
+        return log
+    return with_origin(log, _origin(path, header, {tuple(each[len(header) :]) for each in cells}))
 
 
 def _origin(path: Path, header: Sequence[str], said: set[tuple[str, ...]]) -> LogOrigin:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
+from holdfast.validation import check_count
 
 
 class LabelledData(ABC):
@@ -64,7 +65,8 @@ class LabelledData(ABC):
 
     def every(self, skip: int, at_most: int | None) -> Self:
         """Every ``skip``-th input from the first, ``at_most`` of them."""
-        return self.at(slice(None, None if at_most is None else skip * at_most, skip))
+        check_count("skip", skip)
+        return self.at(slice(None, None if at_most is None else skip * check_count("at_most", at_most), skip))
 
     def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Several images in [0, 1]."""
