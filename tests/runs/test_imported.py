@@ -200,3 +200,16 @@ def test_what_a_log_says_of_itself_is_not_contradicted_nor_invented(
         assert holdfast(["import", str(log), "--out", out]) == hf.RunError.exit_code
         assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "b").exists()
+
+
+def test_a_run_with_exports_of_an_earlier_holdfast_verifies_and_a_changed_one_does_not(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "made", 3)
+    for old in (False, True):
+        log = made.path / "exports" / "paper_score.tsv"
+        log.unlink(missing_ok=True)
+        made.export("score", log)
+        if old:
+            anonymous(log)
+        assert not [each for each in made.verify().problems if "exports" in each]
+        log.write_text(log.read_text().replace("\t0.", "\t0.9", 1))
+        assert [each for each in made.verify().problems if "is not what the counts give, from line" in each]
