@@ -8,6 +8,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
+from holdfast.serve.callers import Keys
 from holdfast.serve.metrics import Load, Metrics
 from holdfast.serve.security import SecurityMiddleware
 
@@ -25,7 +26,7 @@ def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
     headers = [(b"host", host.encode("latin-1")) for host in hosts]
     scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers}
     middleware = SecurityMiddleware(
-        PlainTextResponse("served"), Metrics(Load(128), lambda: True), host=bound_to, key=None
+        PlainTextResponse("served"), Metrics(Load(128), lambda: True), host=bound_to, keys=Keys()
     )
     with ThreadPoolExecutor(1) as pool:  # a browser of other tests may have an event loop running in this thread
         pool.submit(asyncio.run, middleware(scope, receive, send)).result()

@@ -1,6 +1,7 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
 import json
+import logging
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def serve(
@@ -42,6 +44,19 @@ def serve(
     api_key: str | None = typer.Option(
         None, envvar="HOLDFAST_API_KEY", help="What callers must send; better in the environment than typed here."
     ),
+    keys: Path | None = typer.Option(
+        None, help='TOML with a key for each caller, read at each request: [NAME], key = "...", perhaps fresh = true.'
+    ),
+    secret: Path | None = typer.Option(
+        None,
+        help="A file with the secret that seeds follow from, made if it is not there; default: another one at each start.",
+    ),
+    access_log: Path | None = typer.Option(
+        None, help="A file for a line of JSON for each answer, and why it was refused if it was."
+    ),
+    log_level: str = typer.Option(
+        "error", help="Of what is said on stderr: debug, info (each answer), warning or error."
+    ),
     open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
     max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
@@ -61,6 +76,7 @@ def serve(
         raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
 
     from holdfast.cli.models import compare_noise, open_model
+    from holdfast.serve.callers import Keys, read_secret
     from holdfast.serve.limits import Limits, upload_for
     from holdfast.serve.server import check_address
     from holdfast.serve.server import serve as run
@@ -71,7 +87,9 @@ def serve(
     from holdfast.zoo.datasets.open import open_dataset
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
-    check_address(host, port, api_key)
+    known = Keys(api_key, keys)
+    check_address(host, port, known)
+    level = options.choice(log_level, "--log-level", _LEVELS)
     inputs: LabelledData | None = None
     if data is not None:
         inputs = open_dataset(data, split=split)
@@ -107,7 +125,10 @@ def serve(
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,
-        key=api_key,
+        keys=known,
+        secret=None if secret is None else read_secret(secret),
+        access_log=access_log,
+        log_level=logging.getLevelNamesMapping()[level.upper()],
         browser=open_,
         say=say,
     )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
@@ -18,17 +18,18 @@ from starlette.exceptions import HTTPException
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
 from holdfast.inputs import range_of
 from holdfast.noise import noise_fields
-from holdfast.serve.connection import EventStream, out_of_time, read_body, while_connected
+from holdfast.serve.callers import Keys
+from holdfast.serve.connection import EventStream, Upload, out_of_time, upload_of, while_connected
 from holdfast.serve.metrics import CONTENT_TYPE
 from holdfast.serve.questions import CertifyQuery, DecideQuery
 from holdfast.serve.refusals import Refusal, error_response, refusals
 from holdfast.serve.schema import A_CERTIFICATE, STREAM, an_input, with_limits
 from holdfast.serve.security import SecurityMiddleware
 from holdfast.serve.service import Service, Watched
+from holdfast.serve.shares import FairShare
 from holdfast.serve.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
-T = TypeVar("T")
 _LAST_WORDS_S = 30.0
 _PAGE = {
     "index.html": "text/html",
@@ -38,7 +39,7 @@ _PAGE = {
 }
 
 
-def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = None) -> SecurityMiddleware:
+def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None = None) -> SecurityMiddleware:
     """The application for any ASGI server; ``host`` is where it will be bound. It starts the service and closes it."""
 
     @asynccontextmanager
@@ -63,7 +64,7 @@ def create_app(service: Service, *, host: str = "127.0.0.1", key: str | None = N
     _add_questions(app, service)
     _add_page(app)
     with_limits(app.openapi(), service.limits.copies, service.measures)
-    return SecurityMiddleware(app, service.metrics, host=host, key=key)
+    return SecurityMiddleware(app, service.metrics, host=host, keys=keys or Keys())
 
 
 def _handle_refusals(app: FastAPI) -> None:
@@ -146,23 +147,24 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     served, seconds = service.served, service.limits.seconds
     body = an_input(served.shape, within=range_of(served.smoothed.inputs, served.shape))
 
-    async def given_body(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, T]]) -> T:
-        content, kind = await read_body(request, service.limits), request.headers.get("content-type", "")
-        return await while_connected(request.receive, work(content, kind), seconds)
+    given = partial(upload_of, limits=service.limits, room=FairShare(service.limits.bodies))
 
-    async def answer(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, bytes]]) -> Response:
-        with service.scheduler.admission():
-            return Response(await given_body(request, work), media_type="application/json")
+    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, bytes]]) -> Response:
+        async with given(request) as upload:
+            with service.scheduler.admission(upload.caller.name):
+                found = await while_connected(request.receive, work(upload), seconds)
+        return Response(found, media_type="application/json")
 
-    async def stream(request: Request, work: Callable[[bytes, str], Coroutine[Any, Any, Watched]]) -> EventStream:
-        with ExitStack() as stack:
-            stack.enter_context(service.scheduler.admission())
-            asked, events = await given_body(request, work)
-            stack.callback(service.forget, asked)
-            # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
-            timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
-            stack.callback(timer.cancel)
-            return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
+    async def stream(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Watched]]) -> EventStream:
+        async with given(request) as upload:
+            with ExitStack() as stack:
+                stack.enter_context(service.scheduler.admission(upload.caller.name))
+                asked, events = await while_connected(request.receive, work(upload), seconds)
+                stack.callback(service.forget, asked)
+                # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
+                timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
+                stack.callback(timer.cancel)
+                return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
 
     @app.post("/v1/certify", responses=refused, openapi_extra=body)
     async def certify(request: Request, question: CertifyQuery) -> Response:
@@ -203,7 +205,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503), openapi_extra=A_CERTIFICATE)
     async def read(request: Request) -> Response:
         """A certificate that was exported: its curves, computed again from its counts."""
-        return await answer(request, lambda content, _: service.read(content))
+        return await answer(request, service.read)
 
 
 def _add_page(app: FastAPI) -> None:

@@ -13,6 +13,7 @@ from holdfast.sampling.scheduler import Done, JobSizer, Scheduler
 from holdfast.serve.metrics import Load
 from holdfast.serve.refusals import Refusal
 from holdfast.serve.requests import AnyServed
+from holdfast.serve.shares import FairShare
 
 _JOB_S = 0.25
 _LEAST_JOB = 256
@@ -32,6 +33,7 @@ class BatchScheduler:
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
         self.load = Load(capacity=queue)
+        self._places = FairShare(queue)
         self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
         self._open: set[AnyServed] = set()
         self._closing = False
@@ -58,12 +60,13 @@ class BatchScheduler:
         return self._thread.is_alive() and not self._closing and self.load.failures < _BROKEN
 
     @contextmanager
-    def admission(self) -> Iterator[None]:
-        """A place in the queue, for as long as a caller is being answered; refused at once if there is none."""
-        if self.load.taken >= self.load.capacity:
+    def admission(self, caller: str) -> Iterator[None]:
+        """A place in the queue, for as long as a caller is being answered; refused at once if this one may have no more."""
+        if not self._places.take(caller, 1):
             raise Refusal(
                 429,
-                f"{self.load.taken} requests are waiting, which is as many as are taken; try again later",
+                f"{self.load.taken} of {self.load.capacity} places are taken, and a caller may have as many as are free; "
+                f"try again later",
                 {"Retry-After": str(self._patience())},
             )
         self.load.taken += 1
@@ -71,6 +74,7 @@ class BatchScheduler:
             yield
         finally:
             self.load.taken -= 1
+            self._places.give(caller, 1)
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""

@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.scores.grid import DEFAULT_BINS
 from holdfast.serve.limits import MOST_MEASURES, Limits
+from holdfast.serve.questions import SEEDED_BY
 from holdfast.serve.refusals import Refusal
 
 _METHODS = ("cdf-berk-jones", "cdf-dkw", "naive-hoeffding")
@@ -90,6 +91,6 @@ def _check_values(certificate: Certificate) -> None:
 def _seeded_by(found: dict[str, Any]) -> str | None:
     if "seeded_by" not in found:
         return None
-    if found["seeded_by"] not in ("service", "caller"):
-        raise Refusal(422, f"expected seeded_by to be service or caller, got {str(found['seeded_by'])[:40]}")
+    if found["seeded_by"] not in SEEDED_BY:
+        raise Refusal(422, f"expected seeded_by among {', '.join(SEEDED_BY)}, got {str(found['seeded_by'])[:40]}")
     return str(found["seeded_by"])

@@ -2,30 +2,55 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from holdfast.serve.callers import Caller
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import Refusal
+from holdfast.serve.shares import FairShare
 
 T = TypeVar("T")
 NDJSON = "application/x-ndjson"
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """All bytes of a body, within the limits of size and time."""
+@dataclass(frozen=True)
+class Upload:
+    """What somebody sent, and what type they say it has."""
+
+    caller: Caller
+    content: bytes
+    kind: str
+
+
+@asynccontextmanager
+async def upload_of(request: Request, limits: Limits, room: FairShare) -> AsyncIterator[Upload]:
+    """A whole body, within the limits of size and time, and as long as it is needed within the room for all bodies."""
     claimed = request.headers.get("content-length", "0")
     if claimed.isdecimal() and int(claimed) > limits.upload:
         raise Refusal(413, f"expected at most {limits.upload:,} bytes, got {int(claimed):,}")
+    caller: Caller = request.scope["caller"]
     content = bytearray()
+    try:
+        await _arrived(request, content, limits, lambda part: room.take(caller.name, len(part)))
+        yield Upload(caller, bytes(content), request.headers.get("content-type", ""))
+    finally:
+        room.give(caller.name, len(content))
+
+
+async def _arrived(request: Request, content: bytearray, limits: Limits, fits: Callable[[bytes], bool]) -> None:
+    """Wait for all of a body."""
     try:
         async with asyncio.timeout(limits.upload_seconds):
             async for part in request.stream():
+                if not fits(part):
+                    raise Refusal(429, "too many bodies are on their way; try again later", {"Retry-After": "1"})
                 content += part
                 if len(content) > limits.upload:
                     raise Refusal(413, f"expected at most {limits.upload:,} bytes, got more")
@@ -33,7 +58,6 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         raise Refusal(408, f"the body did not arrive within {limits.upload_seconds:g} s") from error
     except ClientDisconnect as error:
         raise Refusal(400, "the body ended early") from error
-    return bytes(content)
 
 
 def out_of_time(seconds: float) -> Refusal:

@@ -10,6 +10,7 @@ from holdfast.validation import check_count, check_number
 MOST_MEASURES = 16
 """What one certificate may be about."""
 _LEAST_UPLOAD = 2**21
+_LEAST_BODIES = 2**27
 _BYTES_PER_NUMBER = 40
 
 
@@ -18,7 +19,7 @@ class Limits:
     """Bounds on requests, each refused with a reason before it costs anything.
 
     Attributes:
-        queue: requests that wait or are being answered; one more is refused with 429.
+        queue: requests that wait or are being answered; a caller may have as many as are free, one more is refused with 429.
         copies: noisy copies of one request.
         seconds: from the moment a request was taken to its answer.
         upload: bytes of a body.
@@ -39,6 +40,11 @@ class Limits:
         for name in ("seconds", "upload_seconds"):
             if not check_number(name, getattr(self, name)) > 0:
                 raise InvalidArgument(f"{name} must be positive, got {getattr(self, name)!r}")
+
+    @property
+    def bodies(self) -> int:
+        """Bytes of all bodies together; a caller may have as many as are free."""
+        return max(_LEAST_BODIES, 8 * self.upload)
 
 
 def upload_for(shape: Sequence[int]) -> int:

@@ -8,10 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
-from holdfast.noise import check_seed
+from holdfast.noise import check_seed, secret_seed
+from holdfast.serve.callers import Caller
 from holdfast.serve.limits import MOST_MEASURES, Limits
 from holdfast.serve.refusals import Refusal
 
+SEEDED_BY = ("service", "fresh", "caller")
+"""Asking again gives the same noise; gives other noise each time; a caller chose the noise, and could have tried many."""
 _MOST = 2**40
 _USUAL = 100_000
 _BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
@@ -27,23 +30,35 @@ class _Question(BaseModel):
     seed: str | None = Field(
         None,
         pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
-        description="For a replay. By default secret: fresh from the operating system, and recorded on the certificate. "
-        "A certificate whose caller chose the seed convinces nobody but that caller.",
+        description="For a replay. By default it follows from the input and the service's secret, and is recorded on the "
+        "certificate. A certificate whose caller chose the seed convinces nobody but that caller.",
     )
-    index: int = Field(0, ge=0, lt=2**31, description="Keys the noise together with the seed.")
+    index: int = Field(0, ge=0, lt=2**31, description="Keys the noise together with a seed that is given.")
+    fresh: bool = Field(
+        False,
+        description="Noise that was never drawn before, for callers who may. Keeping the best of several is choosing.",
+    )
 
-    def known_seed(self, limits: Limits) -> int:
-        """The caller's, if that is allowed, or a secret one."""
+    def chosen_seed(self, limits: Limits, caller: Caller) -> int | None:
+        """The caller's or a fresh one, if that is allowed; None for the service's own."""
+        if self.seed is None and self.index:
+            raise InvalidArgument("index keys the noise together with a seed: give both, or neither")
+        if self.seed is not None and self.fresh:
+            raise InvalidArgument("fresh noise has no seed that is known before: give seed, or fresh, or neither")
+        if self.fresh:
+            if not caller.fresh:
+                raise Refusal(403, "this caller may not ask for fresh noise; leave fresh out")
+            return secret_seed()
         if self.seed is None:
-            return check_seed(None)
+            return None
         if not limits.replays:
             raise Refusal(403, "this service draws all seeds itself (its operator allows no replays); leave seed out")
         return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
 
     @property
     def seeded_by(self) -> str:
-        """Who chose the seed: a caller who did could have tried many."""
-        return "service" if self.seed is None else "caller"
+        """Who chose the seed: one of SEEDED_BY."""
+        return "caller" if self.seed is not None else "fresh" if self.fresh else "service"
 
 
 class CertifyQuestion(_Question):

@@ -1,13 +1,11 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
-import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +17,7 @@ from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import GridInput, check_input, on_grid, step_for
 from holdfast.models.spot_check import check_calibrated
-from holdfast.noise import sampled_noise, secret_seed
+from holdfast.noise import sampled_noise
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
@@ -27,12 +25,15 @@ from holdfast.sampling.requests import LooksRequest
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.serve.batch_scheduler import BatchScheduler
+from holdfast.serve.callers import NoiseSource
 from holdfast.serve.certificate_upload import read_certificate
+from holdfast.serve.connection import Upload
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
 from holdfast.serve.refusals import Refusal
 from holdfast.serve.requests import AnyServed, ServedRequest
+from holdfast.serve.shares import FairPool
 from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
     certificate_view,
@@ -47,7 +48,7 @@ from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
 from holdfast.zoo.datasets.labelled import LabelledData
 
-T = TypeVar("T")
+_THREADS = 4
 SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
@@ -72,13 +73,12 @@ class Served:
 
 
 class Service:
-    """Answers questions. Uploads are read by one thread, copies are run by another, and a third makes certificates of counts.
+    """Answers questions. One thread runs copies; others read uploads and make certificates of counts, one thing at a time for a caller.
 
-    A fourth reads certificates that come back: what a stranger wrote into one must not hold up anybody's own.
     An answer is a coroutine: when it is cancelled, the device does not work for it any longer.
     """
 
-    def __init__(self, served: Served, limits: Limits) -> None:
+    def __init__(self, served: Served, limits: Limits, secret: bytes | None = None) -> None:
         self.served = served
         self.limits = limits
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
@@ -92,9 +92,8 @@ class Service:
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
-        self._reader = ThreadPoolExecutor(1, "holdfast-reader")
-        self._bounds = ThreadPoolExecutor(1, "holdfast-bounds")
-        self._certificate_reader = ThreadPoolExecutor(1, "holdfast-certificates")
+        self._pool = FairPool(_THREADS, "holdfast-bounds")
+        self._noise = NoiseSource(secret)
         self._open: dict[str, AnyServed] = {}
 
     def start(self) -> None:
@@ -104,49 +103,50 @@ class Service:
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
-        for pool in (self._reader, self._bounds, self._certificate_reader):
-            pool.shutdown(cancel_futures=True)
+        self._pool.close()
 
-    async def certify(self, content: bytes, kind: str, question: CertifyQuestion) -> bytes:
+    async def certify(self, upload: Upload, question: CertifyQuestion) -> bytes:
         """A certificate with all of alpha, as JSON."""
-        pending = await self._pending(content, kind, question, watched=False)
+        pending = await self._pending(upload, question, watched=False)
         await self._sampled(pending.request)
-        return await _in(self._bounds, lambda: to_json(self._document(self._certificate(pending, 1), pending)))
+        return await self._pool.run(
+            upload.caller.name, lambda: to_json(self._document(self._certificate(pending, 1), pending))
+        )
 
-    async def decide(self, content: bytes, kind: str, question: DecideQuestion) -> bytes:
+    async def decide(self, upload: Upload, question: DecideQuestion) -> bytes:
         """A decision, as JSON."""
-        request = await self._decide_request(content, kind, question, watched=False)
+        request = await self._decide_request(upload, question, watched=False)
         await self._sampled(request)
         return to_json(decision_view(request, self.served.smoothed.noise))
 
-    async def triage(self, content: bytes, kind: str) -> bytes:
-        """What is done with an input, as JSON. The seed is always secret: a caller who knew it could choose the input for it."""
+    async def triage(self, upload: Upload) -> bytes:
+        """What is done with an input, as JSON. Its seed is never told: a caller who knew it could choose another input for it."""
         triage = self.served.triage
         if triage is None:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
-        at = await self._read(content, kind, leeway=triage.radius)
-        looks = (Look(triage.n, 1.0),)
-        request = ServedRequest(LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift))
+        at = await self._read(upload, leeway=triage.radius)
+        looks, seed = (Look(triage.n, 1.0),), self._noise.seed("triage", at.x)
+        request = ServedRequest(LooksRequest(at.x, seed, 0, triage.n0, triage.n, looks, shift=at.shift))
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
-        found = await _in(self._bounds, lambda: triage.decide(self._certificate(pending, 1)))
+        found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
         return to_json(verdict_view(found, triage))
 
-    async def read(self, content: bytes) -> bytes:
-        """The curves of a certificate that was exported, as JSON."""
-        return await _in(self._certificate_reader, lambda: _curves(content, self.limits))
+    async def read(self, upload: Upload) -> bytes:
+        """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
+        return await self._pool.run(f"{upload.caller.name} reads", lambda: _curves(upload.content, self.limits))
 
-    async def watch_certify(self, content: bytes, kind: str, question: CertifyQuestion) -> Watched:
+    async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
         """A certificate while one watches: alpha is divided among the planned looks."""
-        pending = await self._pending(content, kind, question, watched=True)
+        pending = await self._pending(upload, question, watched=True)
         self._submit(pending.request)
-        return pending.request, self._certify_events(pending)
+        return pending.request, self._certify_events(pending, upload.caller.name)
 
-    async def watch_decide(self, content: bytes, kind: str, question: DecideQuestion) -> Watched:
+    async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
         """A decision while one watches, which costs no alpha."""
-        request = await self._decide_request(content, kind, question, watched=True)
+        request = await self._decide_request(upload, question, watched=True)
         self._submit(request)
-        return request, self._decide_events(request)
+        return request, self._decide_events(request, upload.caller.name)
 
     def stop(self, identity: str) -> bool:
         """Stop a request; whether there was one of that name."""
@@ -165,26 +165,27 @@ class Service:
         request.stop()
         self._open.pop(request.id, None)
 
-    async def _pending(
-        self, content: bytes, kind: str, question: CertifyQuestion, *, watched: bool
-    ) -> "PendingCertificate":
+    async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
         n = copies_of("n", question.n, self.limits)
-        seed = question.known_seed(self.limits)
+        chosen = question.chosen_seed(self.limits, upload.caller)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
         asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
-        settings = await _in(self._bounds, lambda: asked.resolved(self.measures, self.served.smoothed.noise))
-        at = await self._read(content, kind)
+        settings = await self._pool.run(
+            upload.caller.name, lambda: asked.resolved(self.measures, self.served.smoothed.noise)
+        )
+        at = await self._read(upload)
+        seed = self._noise.seed("certify", at.x) if chosen is None else chosen
         inner = LooksRequest(at.x, seed, question.index, question.n0, n, looks, shift=at.shift)
         request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
         return PendingCertificate(request, settings, question.alpha)
 
     async def _decide_request(
-        self, content: bytes, kind: str, question: DecideQuestion, *, watched: bool
+        self, upload: Upload, question: DecideQuestion, *, watched: bool
     ) -> ServedRequest[DecideRequest]:
         """Check everything about a decision."""
         n_max = copies_of("n_max", question.n_max, self.limits)
-        seed = question.known_seed(self.limits)
+        chosen = question.chosen_seed(self.limits, upload.caller)
         measure = measure_of(question.measure, self.measures)
         test = partial(
             SequentialTest,
@@ -196,10 +197,10 @@ class Service:
         )
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
-        at = await self._read(content, kind)
+        at = await self._read(upload)
         inner = DecideRequest(
             at.x,
-            seed,
+            self._noise.seed("decide", at.x) if chosen is None else chosen,
             question.index,
             question.n0,
             n_max,
@@ -217,16 +218,16 @@ class Service:
             return smoothed.step
         return step_for(np.zeros(self.served.shape), smoothed.inputs, smoothed.noise)
 
-    async def _read(self, content: bytes, kind: str, *, leeway: float | None = None) -> GridInput:
+    async def _read(self, upload: Upload, *, leeway: float | None = None) -> GridInput:
         smoothed, shape = self.served.smoothed, self.served.shape
 
         def read() -> GridInput:
-            given = check_input(read_input(content, kind, shape), smoothed.inputs, leeway=leeway)
+            given = check_input(read_input(upload.content, upload.kind, shape), smoothed.inputs, leeway=leeway)
             if leeway is None:
                 return on_grid(given, self.step, smoothed.noise)
             return on_grid(given, self.step, smoothed.noise, farthest=math.inf)  # no adversary may choose to be refused
 
-        return await _in(self._reader, read)
+        return await self._pool.run(upload.caller.name, read)
 
     def _submit(self, request: AnyServed) -> None:
         self.scheduler.submit(request)
@@ -244,7 +245,7 @@ class Service:
             raise request.error
         self.metrics.took(request.seconds)
 
-    async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
+    async def _certify_events(self, pending: "PendingCertificate", caller: str) -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
 
         A look's certificate has its share of alpha; whoever stops keeps that of the last look.
@@ -252,22 +253,22 @@ class Service:
         request = pending.request
         yield _accepted(request, [look.n for look in request.inner.looks])
         told = 0
-        async for event in self._sampling(request):
+        async for event in self._sampling(request, caller):
             yield event
             if told < len(request.inner.looked) and not request.over:
                 told = len(request.inner.looked)
-                look = await _in(self._bounds, partial(self._view, pending, told))
+                look = await self._pool.run(caller, partial(self._view, pending, told))
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
         if request.inner.looked:
             self.metrics.took(request.seconds)
-            last = await _in(self._bounds, lambda: self._last(pending))
+            last = await self._pool.run(caller, lambda: self._last(pending))
         yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
 
-    async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
+    async def _decide_events(self, request: ServedRequest[DecideRequest], caller: str) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
         yield _accepted(request, [])
-        async for event in self._sampling(request):
+        async for event in self._sampling(request, caller):
             if event["event"] == "progress":
                 event["evidence"] = request.inner.test.progress
             yield event
@@ -278,7 +279,7 @@ class Service:
         else:
             yield {"event": "stopped", "decision": None, **_trouble(request)}
 
-    async def _sampling(self, request: AnyServed) -> AsyncIterator[Event]:
+    async def _sampling(self, request: AnyServed, caller: str) -> AsyncIterator[Event]:
         """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
         chosen = shown = False
         counted = 0
@@ -288,7 +289,7 @@ class Service:
                 yield {"event": "chosen", **selection_view(request.selection)}
             if not shown and request.shown is not None:
                 shown = True
-                copies = await _in(self._reader, lambda: copies_view(request, self.served.smoothed, self.step))
+                copies = await self._pool.run(caller, lambda: copies_view(request, self.served.smoothed, self.step))
                 yield {"event": "copies", "copies": copies}
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
@@ -330,11 +331,6 @@ class PendingCertificate:
 def to_json(document: Event) -> bytes:
     """Strict JSON: no NaN."""
     return json.dumps(document, allow_nan=False).encode()
-
-
-async def _in(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """Run work in another thread, after what waits for it already."""
-    return await asyncio.get_running_loop().run_in_executor(pool, work)
 
 
 def _curves(content: bytes, limits: Limits) -> bytes:

@@ -1,7 +1,6 @@
 // Talking to the service: requests with the key, streams of JSON lines, images as arrays.
 
-let key = new URLSearchParams(location.hash.slice(1)).get("key");
-if (key) history.replaceState(null, "", location.pathname);
+let key = null;
 
 export class Refused extends Error {
   constructor(status, reason) {
