@@ -24,8 +24,8 @@ class ServedRequest(Request[Any], Generic[R]):
     ``watched`` says how many single copies somebody wants to see; they come in ``shown``.
     """
 
-    def __init__(self, inner: R, *, watched: int = 0, seeded_by: str = "service") -> None:
-        super().__init__(inner.x, inner.seed, inner.index, inner.n0, inner.n, shift=inner.shift)
+    def __init__(self, inner: R, *, caller: str = "", watched: int = 0, seeded_by: str = "service") -> None:
+        super().__init__(inner.x, inner.seed, inner.index, inner.n0, inner.n, shift=inner.shift, caller=caller)
         self.inner = inner
         self.watched, self.seeded_by = watched, seeded_by
         self.id = secrets.token_hex(8)

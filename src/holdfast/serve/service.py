@@ -126,7 +126,8 @@ class Service:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
         at = await self._read(upload, leeway=triage.radius)
         looks, seed = (Look(triage.n, 1.0),), self._noise.seed("triage", at.x)
-        request = ServedRequest(LooksRequest(at.x, seed, 0, triage.n0, triage.n, looks, shift=at.shift))
+        inner = LooksRequest(at.x, seed, 0, triage.n0, triage.n, looks, shift=at.shift)
+        request = ServedRequest(inner, caller=upload.caller.name)
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
@@ -140,13 +141,13 @@ class Service:
         """A certificate while one watches: alpha is divided among the planned looks."""
         pending = await self._pending(upload, question, watched=True)
         self._submit(pending.request)
-        return pending.request, self._certify_events(pending, upload.caller.name)
+        return pending.request, self._certify_events(pending)
 
     async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
         """A decision while one watches, which costs no alpha."""
         request = await self._decide_request(upload, question, watched=True)
         self._submit(request)
-        return request, self._decide_events(request, upload.caller.name)
+        return request, self._decide_events(request)
 
     def stop(self, identity: str) -> bool:
         """Stop a request; whether there was one of that name."""
@@ -177,7 +178,9 @@ class Service:
         at = await self._read(upload)
         seed = self._noise.seed("certify", at.x) if chosen is None else chosen
         inner = LooksRequest(at.x, seed, question.index, question.n0, n, looks, shift=at.shift)
-        request = ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
+        request = ServedRequest(
+            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
+        )
         return PendingCertificate(request, settings, question.alpha)
 
     async def _decide_request(
@@ -207,7 +210,9 @@ class Service:
             test(noise=sampled_noise(noise, self.step, at.shift)),
             measure.name,
         )
-        return ServedRequest(inner, watched=SHOWN if watched else 0, seeded_by=question.seeded_by)
+        return ServedRequest(
+            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
+        )
 
     def _step(self) -> float:
         """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
@@ -245,7 +250,7 @@ class Service:
             raise request.error
         self.metrics.took(request.seconds)
 
-    async def _certify_events(self, pending: "PendingCertificate", caller: str) -> AsyncIterator[Event]:
+    async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
 
         A look's certificate has its share of alpha; whoever stops keeps that of the last look.
@@ -253,22 +258,22 @@ class Service:
         request = pending.request
         yield _accepted(request, [look.n for look in request.inner.looks])
         told = 0
-        async for event in self._sampling(request, caller):
+        async for event in self._sampling(request):
             yield event
             if told < len(request.inner.looked) and not request.over:
                 told = len(request.inner.looked)
-                look = await self._pool.run(caller, partial(self._view, pending, told))
+                look = await self._pool.run(request.caller, partial(self._view, pending, told))
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
         if request.inner.looked:
             self.metrics.took(request.seconds)
-            last = await self._pool.run(caller, lambda: self._last(pending))
+            last = await self._pool.run(request.caller, lambda: self._last(pending))
         yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
 
-    async def _decide_events(self, request: ServedRequest[DecideRequest], caller: str) -> AsyncIterator[Event]:
+    async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
         yield _accepted(request, [])
-        async for event in self._sampling(request, caller):
+        async for event in self._sampling(request):
             if event["event"] == "progress":
                 event["evidence"] = request.inner.test.progress
             yield event
@@ -279,7 +284,7 @@ class Service:
         else:
             yield {"event": "stopped", "decision": None, **_trouble(request)}
 
-    async def _sampling(self, request: AnyServed, caller: str) -> AsyncIterator[Event]:
+    async def _sampling(self, request: AnyServed) -> AsyncIterator[Event]:
         """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
         chosen = shown = False
         counted = 0
@@ -289,7 +294,9 @@ class Service:
                 yield {"event": "chosen", **selection_view(request.selection)}
             if not shown and request.shown is not None:
                 shown = True
-                copies = await self._pool.run(caller, lambda: copies_view(request, self.served.smoothed, self.step))
+                copies = await self._pool.run(
+                    request.caller, lambda: copies_view(request, self.served.smoothed, self.step)
+                )
                 yield {"event": "copies", "copies": copies}
             evidence = request.evidence
             if evidence is not None and evidence.n > counted:
