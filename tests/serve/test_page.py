@@ -236,6 +236,20 @@ def test_a_key_is_asked_for_and_used(chromium: "Browser") -> None:
         context.close()
 
 
+def test_the_routes_are_documented_with_what_they_take(chromium: "Browser") -> None:
+    with running(embedded(), key=KEY) as found:
+        page = chromium.new_page()
+        page.goto(f"{found.url}/docs")
+        page.fill("#key", KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("text=POST /v1/certify/stream")
+        words = page.inner_text("main")
+        for path in found.client.get("/openapi.json").json()["paths"]:
+            assert path in words
+        assert "Total failure probability of the answer." in words
+        page.close()
+
+
 def test_numbers_are_cut_as_python_cuts_them(page: "Page") -> None:
     generator = np.random.default_rng(0)
     values = [

@@ -131,6 +131,32 @@ def test_who_chose_the_seed_is_not_lost_when_a_certificate_is_read(served: Runni
     assert served.client.post("/v1/read", json=document).json()["seeded_by"] is None
 
 
+def test_a_class_has_its_name_wherever_it_has_a_number() -> None:
+    names = tuple(f"class-{k}" for k in range(5))
+    with running(Served(hf.SmoothedClassifier(small_net(), SIGMA, inputs="images"), SHAPE, labels=names)) as found:
+        x = images(1)[0]
+        document = found.certify(x, "n=300&seed=5").json()
+        assert document["label"] == names[document["predicted"]]
+        assert hf.Certificate.from_dict(document).predicted == document["predicted"]
+        decided = found.decide(x, "at_least=0.2&radius=0.05&seed=5").json()
+        assert decided["label"] == names[decided["predicted"]]
+        for event in stream(found, "/v1/certify/stream?n=600&seed=5", npy(x)):
+            if event["event"] == "chosen":
+                assert event["label"] == names[int(str(event["predicted"]))]
+
+
+def test_bounds_at_the_radii_that_were_asked_for_are_those_of_the_certificate(served: Running) -> None:
+    document = served.certify(images(1)[0], "n=2000&sides=both&radii=0.05&radii=0.1&radii=0").json()
+    cert = hf.Certificate.from_dict(document)
+    at = document["bounds"]["radii"]
+    assert at == [0.05, 0.1, 0.0]
+    for name in ("score", "margin"):
+        assert document["bounds"][name]["lower"] == cert.curve(name).lower(np.array(at)).tolist()
+        assert document["bounds"][name]["upper"] == cert.curve(name).upper(np.array(at)).tolist()
+    assert "bounds" not in served.certify(images(1)[0], "n=2000").json()
+    assert served.certify(images(1)[0], "n=2000&radii=-1").status_code == 422
+
+
 def test_an_operator_may_refuse_seeds() -> None:
     with running(limits=Limits(replays=False)) as found:
         refused = found.certify(images(1)[0], "n=300&seed=5")

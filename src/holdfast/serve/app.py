@@ -5,13 +5,14 @@ import io
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
 from PIL import Image
 from starlette.exceptions import HTTPException
 
@@ -31,12 +32,6 @@ from holdfast.serve.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
 _LAST_WORDS_S = 30.0
-_PAGE = {
-    "index.html": "text/html",
-    "page.css": "text/css",
-    "icon.svg": "image/svg+xml",
-    **dict.fromkeys(("chart.js", "client.js", "page.js", "wording.js"), "text/javascript"),
-}
 
 
 def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None = None) -> SecurityMiddleware:
@@ -209,14 +204,13 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    folder = files("holdfast.serve").joinpath("page")
+    folder = Path(__file__).parent / "page"
+    app.mount("/page", StaticFiles(directory=folder))
 
     @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return Response(folder.joinpath("index.html").read_bytes(), media_type="text/html")
+    async def page() -> FileResponse:
+        return FileResponse(folder / "index.html")
 
-    @app.get("/page/{name}", include_in_schema=False)
-    async def part(name: str) -> Response:
-        if name not in _PAGE:
-            raise Refusal(404, f"the page has no part {name[:40]!r}")
-        return Response(folder.joinpath(name).read_bytes(), media_type=_PAGE[name])
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> FileResponse:
+        return FileResponse(folder / "docs.html")

@@ -72,6 +72,9 @@ class CertifyQuestion(_Question):
         description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
     )
     sides: Literal["lower", "both"] = Field("lower", description="'both' adds upper bounds.")
+    radii: list[Annotated[float, Field(ge=0, le=1e6)]] | None = Field(
+        None, max_length=100, description="Radii at which the bounds are given, too, below 'bounds'."
+    )
 
 
 class DecideQuestion(_Question):

@@ -12,7 +12,7 @@ from holdfast.serve.callers import Caller, Keys
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.refusals import Refusal, error_response
 
-OPEN_ROUTES = ("/", "/v1/health", "/v1/ready")
+OPEN_ROUTES = ("/", "/docs", "/v1/health", "/v1/ready")
 """Answered without a key; so are the files of the page."""
 
 _PAGE_FILES = "/page/"

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ from holdfast.serve.uploads import read_input
 from holdfast.serve.views import (
     certificate_view,
     copies_view,
+    curve_view,
     decision_view,
     pixels_view,
     progress_view,
@@ -117,7 +118,7 @@ class Service:
         """A decision, as JSON."""
         request = await self._decide_request(upload, question, watched=False)
         await self._sampled(request)
-        return to_json(decision_view(request, self.served.smoothed.noise))
+        return to_json(self._decided(request))
 
     async def triage(self, upload: Upload) -> bytes:
         """What is done with an input, as JSON. Its seed is never told: a caller who knew it could choose another input for it."""
@@ -131,7 +132,7 @@ class Service:
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
-        return to_json(verdict_view(found, triage))
+        return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
 
     async def read(self, upload: Upload) -> bytes:
         """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
@@ -181,7 +182,7 @@ class Service:
         request = ServedRequest(
             inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
         )
-        return PendingCertificate(request, settings, question.alpha)
+        return PendingCertificate(request, settings, question.alpha, question.radii)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
@@ -279,10 +280,14 @@ class Service:
             yield event
         if request.error is None:
             self.metrics.took(request.seconds)
-            decision = decision_view(request, self.served.smoothed.noise)
+            decision = self._decided(request)
             yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
             yield {"event": "stopped", "decision": None, **_trouble(request)}
+
+    def _decided(self, request: ServedRequest[DecideRequest]) -> Event:
+        decision = decision_view(request, self.served.smoothed.noise)
+        return {**decision, **self._named(decision["predicted"])}
 
     async def _sampling(self, request: AnyServed) -> AsyncIterator[Event]:
         """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
@@ -291,7 +296,8 @@ class Service:
         async for _ in request.changes():
             if not chosen and request.selection is not None:
                 chosen = True
-                yield {"event": "chosen", **selection_view(request.selection)}
+                chosen_class = selection_view(request.selection)
+                yield {"event": "chosen", **chosen_class, **self._named(chosen_class["predicted"])}
             if not shown and request.shown is not None:
                 shown = True
                 copies = await self._pool.run(
@@ -322,8 +328,22 @@ class Service:
         return {"certificate": self._document(certificate, pending), "view": view}
 
     def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
-        """The certificate for JSON, and who chose its seed."""
-        return {**certificate.to_dict(), "seeded_by": pending.request.seeded_by}
+        """The certificate for JSON; what the class is called, who chose its seed, and its bounds at the radii asked for."""
+        document = {
+            **certificate.to_dict(),
+            "seeded_by": pending.request.seeded_by,
+            **self._named(certificate.predicted),
+        }
+        if pending.radii is not None:
+            radii = np.array(pending.radii, dtype=np.float64)
+            curves = {name: curve_view(curve, radii) for name, curve in certificate.curves.items()}
+            document["bounds"] = {"radii": radii.tolist(), **curves}
+        return document
+
+    def _named(self, predicted: int | None) -> Event:
+        """What the class is called, if that is known."""
+        labels = self.served.labels
+        return {} if predicted is None or predicted >= len(labels) else {"label": labels[predicted]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,6 +353,7 @@ class PendingCertificate:
     request: ServedRequest[LooksRequest]
     settings: Settings
     alpha: float
+    radii: Sequence[float] | None = None
 
 
 def to_json(document: Event) -> bytes:

@@ -55,10 +55,10 @@ def noise_view(noise: Noise) -> dict[str, Any]:
     return {**noise.to_dict(), "title": noise.title, "norm": noise.norm, "scale": noise.scale}
 
 
-def curve_view(curve: Curve, radii: NDArray[np.float64], *, at_least: list[float], last: bool) -> dict[str, Any]:
-    """A curve's bounds, not rounded; the last one also has the radii of thresholds."""
+def curve_view(curve: Curve, radii: NDArray[np.float64], *, at_least: list[float] | None = None) -> dict[str, Any]:
+    """A curve's bounds, not rounded; and the radii of thresholds, if there are some."""
     view: dict[str, Any] = {"lower": curve.lower(radii).tolist()}
-    if last:
+    if at_least is not None:
         found = curve.radius(at_least=at_least).tolist()
         view["radius"] = [min(each, _FARTHEST_SHOWN) for each in found]
     if curve.sides == "both":
@@ -74,7 +74,7 @@ def certificate_view(certificate: Certificate, *, seeded_by: str | None, last: b
     for info in certificate.evidence.measures:
         shown = measure_view(info)
         curve = curves.get(info.name)
-        drawn = None if curve is None else curve_view(curve, radii, at_least=shown["at_least"], last=last)
+        drawn = None if curve is None else curve_view(curve, radii, at_least=shown["at_least"] if last else None)
         measures.append({**shown, **counts_view(certificate.evidence[info.name]), "curve": drawn})
     return {
         "n": certificate.n,
