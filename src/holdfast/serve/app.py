@@ -34,7 +34,7 @@ _PAGE = {
     "index.html": "text/html",
     "page.css": "text/css",
     "icon.svg": "image/svg+xml",
-    **dict.fromkeys(("chart.js", "client.js", "page.js", "wording.js"), "text/javascript"),
+    **dict.fromkeys(("chart.js", "client.js", "page.js", "theme.js", "upload.js", "wording.js"), "text/javascript"),
 }
 
 
