@@ -62,8 +62,8 @@ export function drawCurve(figure, key, { curve, title, labelRadius, ghosts, radi
     if (curve.upper) add(svg, "circle", { class: "updot", cx: x(radii[k]), cy: y(curve.upper[k]), r: 4.5 });
   }
   drawKey(key, [
-    curve && ["lower", "lower bound: never below"],
-    curve && curve.upper && ["upper", "upper bound: never above"],
+    curve && ["lower", "lower bound"],
+    curve && curve.upper && ["upper", "upper bound"],
     curve && ghosts.length && ["ghost", "earlier looks, at fewer copies"],
     safe && ["safe", "label safe up to here"],
   ].filter(Boolean));

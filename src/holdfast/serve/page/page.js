@@ -3,7 +3,7 @@
 import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
 import { ask, events, Refused, useKey } from "./client.js";
 import { readImage } from "./upload.js";
-import { answer, classParts, classText, floorDecimals, grouped, hearsay, seeding, sentence, shapeText, surely, thresholdText, trimmed } from "./wording.js";
+import { answer, classParts, classText, floorDecimals, grouped, hearsay, seeding, sentence, shapeText, surely, symbols, thresholdText, trimmed } from "./wording.js";
 
 const FIRST_COPIES = 1_000; // for the sample that the page begins with
 
@@ -50,7 +50,7 @@ function render() {
   const note = state.decision ? "only the question was asked: there is no curve" : missing;
   const ghosts = state.earlier.map((view) => named(view.measures, measure.name).curve).filter(Boolean).map((curve) => curve.lower);
   const { label_radius: labelRadius } = state.view || {};
-  drawCurve(by("chart"), by("chart-key"), { curve: measure.curve, title: measure.title, labelRadius, ghosts, radii: radii(), norm: (state.view || state.model).noise.norm, k, support: measure.support, threshold: measure.at_least[at], note });
+  drawCurve(by("chart"), by("chart-key"), { curve: measure.curve, title: measure.title, labelRadius, ghosts, radii: radii(), norm: symbols((state.view || state.model).noise.norm), k, support: measure.support, threshold: measure.at_least[at], note });
   if (state.view) showCertificate(measure, k, at);
   else if (state.decision) showDecision(k, at);
   showHistogram();
@@ -477,9 +477,9 @@ async function begin() {
     return;
   }
   const { shape, noise } = state.model;
-  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${shapeText(shape)}, under noise: ${noise.title}.`;
-  for (const each of document.querySelectorAll(".norm")) each.textContent = noise.norm;
-  by("noise").textContent = noise.title;
+  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${shapeText(shape)}, under noise: ${symbols(noise.title)}.`;
+  for (const each of document.querySelectorAll(".norm")) each.textContent = symbols(noise.norm);
+  by("noise").textContent = symbols(noise.title);
   render();
   await showSamples();
 }

@@ -47,6 +47,11 @@ export function classParts(number, labels) {
   return labels[number] ? [`Class ${number} (`, ["em", labels[number]], ")"] : [["em", `Class ${number}`]];
 }
 
+// Names of noises and norms, as formulas have them.
+export function symbols(text) {
+  return text.replace("sigma", "σ").replace("l1", "ℓ₁").replace("l2", "ℓ₂");
+}
+
 // What the network takes.
 export function shapeText(shape) {
   const [channels, height, width] = shape;
