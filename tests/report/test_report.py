@@ -220,7 +220,7 @@ def test_examples_are_drawn_as_the_report_shows_them(made: CertifiedRun) -> None
     picture = np.zeros((1, 2, 2), dtype=np.float32)
     picture[0, 0, 0] = 1
     drawn = examples_figure(made.entries[:1], [picture], {}).axes[0].images[0]
-    assert np.array_equal(drawn.to_rgba(drawn.get_array())[..., :3], np.stack([picture[0]] * 3, axis=-1))
+    assert np.array_equal(drawn.to_rgba(np.asarray(drawn.get_array()))[..., :3], np.stack([picture[0]] * 3, axis=-1))
 
 
 def test_nothing_in_a_script_can_end_it() -> None:

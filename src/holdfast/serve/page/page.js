@@ -198,7 +198,7 @@ const HANDLERS = {
       const holder = document.createElement("div"), picture = document.createElement("canvas");
       if (copy.pixels.base64) drawPixels(picture, copy.pixels);
       holder.className = copy.vote ? "" : "against";
-      holder.style.animationDelay = `${40 * k}ms`;
+      picture.style.animationDelay = `${40 * k}ms`;
       holder.append(picture, "");
       return holder;
     }));
@@ -319,6 +319,7 @@ function refuse(error) {
 
 // Reads a file that was dropped. What is being sampled goes on until the file has turned out to be readable.
 async function take(file) {
+  if (!state.model) return;
   state.reading = file;
   trouble("");
   if (!state.running) badge("busy", "reading");
@@ -464,9 +465,10 @@ function wire() {
     by("key-form").hidden = true;
     begin();
   });
-  new ResizeObserver(() => {
+  const sizes = new ResizeObserver(() => {
     if (state.model) render();
-  }).observe(by("chart"));
+  });
+  for (const id of ["chart", "histogram"]) sizes.observe(by(id));
 }
 
 async function begin() {
