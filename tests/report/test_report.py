@@ -21,7 +21,7 @@ from holdfast.cli.app import run as holdfast
 from holdfast.noise import Gaussian, noise_fields
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
-from holdfast.report.figures import accuracy_figure, write_figures
+from holdfast.report.figures import accuracy_figure, examples_figure, write_figures
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.page import page, script_json
 from holdfast.report.text import headline
@@ -213,6 +213,14 @@ def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: Certifie
     assert len(first) == 6
     for one, two in zip(first, second, strict=True):
         assert one.read_bytes() == two.read_bytes()
+
+
+def test_examples_are_drawn_as_the_report_shows_them(made: CertifiedRun) -> None:
+    """Black is black: no picture is turned into its negative."""
+    picture = np.zeros((1, 2, 2), dtype=np.float32)
+    picture[0, 0, 0] = 1
+    drawn = examples_figure(made.entries[:1], [picture], {}).axes[0].images[0]
+    assert np.array_equal(drawn.to_rgba(np.asarray(drawn.get_array()))[..., :3], np.stack([picture[0]] * 3, axis=-1))
 
 
 def test_nothing_in_a_script_can_end_it() -> None:

@@ -124,7 +124,7 @@ def test_the_page_offers_shows_and_asks_for_each(served: Running, chromium: Any,
     assert cert.claims == ("label", "mass-1-2")
     page.locator("#radius").fill("10")
     lower = floor_decimals(cert.curve("mass-1-2").lower(0.04), 3)
-    said = f"class {cert.predicted}: within radius 0.04 nobody can push the average mass of classes 1, 2 below {lower}."
+    said = f"Class {cert.predicted}: within radius 0.04 nobody can push the average mass of classes 1, 2 below {lower}."
     assert page.inner_text("#sentence") == said
     assert "mass of classes 1, 2 of 10,000 copies" in page.inner_text("#histogram-words")
     page.select_option("#measure", "margin")

@@ -127,7 +127,7 @@ def examples_figure(
         for column, (entry, image) in enumerate(zip(entries, images, strict=True)):
             certificate = entry.certificate
             top, bottom = grid[0, column], grid[1, column]
-            top.imshow(np.moveaxis(image, 0, -1).squeeze(), cmap="gray_r", vmin=0, vmax=1)
+            top.imshow(np.moveaxis(image, 0, -1).squeeze(), cmap="gray", vmin=0, vmax=1)
             top.set_axis_off()
             label, predicted = (plain(names.get(k, str(k))) for k in (entry.label, certificate.predicted))
             verdict = "abstains" if certificate.abstained else predicted

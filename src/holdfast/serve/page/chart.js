@@ -18,25 +18,33 @@ function canvas(figure) {
 
 const line = (points) => points.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-export function drawCurve(figure, { curve, labelRadius, ghosts, radii, norm, k, support, threshold, note }) {
+// About so many round numbers between two others.
+function ticks(from, to, about) {
+  const rough = (to - from) / about, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((each) => each * power >= rough * 0.999);
+  const first = Math.ceil(from / step - 1e-9), last = Math.floor(to / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, k) => Number(((first + k) * step).toPrecision(6)));
+}
+
+export function drawCurve(figure, key, { curve, title, labelRadius, ghosts, radii, norm, k, support, threshold, note }) {
   const { svg, width, height } = canvas(figure);
-  const box = { left: 38, right: width - 14, top: 12, bottom: height - 38 };
+  const box = { left: 44, right: width - 12, top: 30, bottom: height - 44 };
   const farthest = radii[radii.length - 1];
   const x = (radius) => box.left + (box.right - box.left) * radius / farthest;
   const [low, high] = support;
   const y = (value) => box.bottom - (box.bottom - box.top) * (value - low) / (high - low);
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-    const value = low + (high - low) * part;
+  for (const value of ticks(low, high, 5)) {
     add(svg, "line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
-    add(svg, "text", { x: box.left - 7, y: y(value) + 4, "text-anchor": "end" }, Number(value.toPrecision(3)));
+    add(svg, "text", { x: box.left - 8, y: y(value) + 5, "text-anchor": "end" }, value);
   }
-  const ticks = width < 480 ? 4 : 8;
-  for (let tick = 0; tick <= ticks; tick += 1) {
-    const radius = farthest * tick / ticks;
-    add(svg, "text", { x: x(radius), y: box.bottom + 17, "text-anchor": tick === ticks ? "end" : "middle" }, Number(radius.toPrecision(3)));
+  for (const radius of ticks(0, farthest, width < 480 ? 4 : 8)) {
+    add(svg, "line", { class: "grid", x1: x(radius), x2: x(radius), y1: box.bottom, y2: box.bottom + 5 });
+    add(svg, "text", { x: x(radius), y: box.bottom + 20, "text-anchor": x(radius) > width - 20 ? "end" : "middle" }, radius);
   }
-  add(svg, "text", { x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `radius of the attack (${norm})`);
+  add(svg, "text", { class: "axis", x: 0, y: 14 }, `average ${title}`);
+  add(svg, "text", { class: "axis", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `radius of the attack (${norm})`);
   for (const ghost of ghosts) add(svg, "path", { class: "ghost", d: line(ghost.map((bound, j) => [x(radii[j]), y(bound)])) });
+  const safe = curve && labelRadius > 0 && labelRadius <= farthest;
   if (curve) {
     const lower = curve.lower.map((bound, j) => [x(radii[j]), y(bound)]);
     if (curve.upper) {
@@ -45,36 +53,37 @@ export function drawCurve(figure, { curve, labelRadius, ghosts, radii, norm, k, 
       add(svg, "path", { class: "upper", d: line(upper) });
     }
     add(svg, "path", { class: "lower", d: line(lower) });
-    if (labelRadius > 0 && labelRadius <= farthest) {
-      const at = x(labelRadius);
-      add(svg, "path", { class: "safe", d: `M${at} ${box.bottom - 1}l-5 -9h10Z` });
-      const end = at > box.right - 130;
-      add(svg, "text", { x: end ? at - 9 : at + 9, y: box.bottom - 5, "text-anchor": end ? "end" : "start" }, "label safe up to here");
-    }
+    if (safe) add(svg, "path", { class: "safe", d: `M${x(labelRadius)} ${box.bottom - 1}l-6 -11h12Z` });
   }
   add(svg, "line", { class: "ask", x1: box.left, x2: box.right, y1: y(threshold), y2: y(threshold) });
   add(svg, "line", { class: "mark", x1: x(radii[k]), x2: x(radii[k]), y1: box.top, y2: box.bottom });
-  if (note && !curve) add(svg, "text", { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2, "text-anchor": "middle" }, note);
   if (curve) {
     add(svg, "circle", { class: "dot", cx: x(radii[k]), cy: y(curve.lower[k]), r: 6 });
     if (curve.upper) add(svg, "circle", { class: "updot", cx: x(radii[k]), cy: y(curve.upper[k]), r: 4.5 });
-    legend(svg, curve, { at: x(farthest) - 4, y, floor: y(low + 0.06 * (high - low)) });
   }
+  drawKey(key, [
+    curve && ["lower", "lower bound"],
+    curve && curve.upper && ["upper", "upper bound"],
+    curve && ghosts.length && ["ghost", "earlier looks, at fewer copies"],
+    safe && ["safe", "label safe up to here"],
+  ].filter(Boolean));
+  if (!curve) key.append(note);
 }
 
-// Each curve is named where it ends, inside the band.
-function legend(svg, curve, { at, y, floor }) {
-  if (curve.upper) {
-    const low = Math.max(...curve.upper.slice(240).map((bound) => y(bound)));
-    add(svg, "text", { class: "label-upper", x: at, y: low + 20, "text-anchor": "end" }, "upper bound: never above");
-  }
-  const high = Math.min(...curve.lower.slice(240).map((bound) => y(bound)));
-  add(svg, "text", { class: "label-lower", x: at, y: Math.min(high, floor) - 8, "text-anchor": "end" }, "lower bound: never below");
+// The lines are named below the chart, where no name hides a curve.
+function drawKey(key, entries) {
+  key.replaceChildren(...entries.map(([kind, words]) => {
+    const entry = document.createElement("span");
+    const svg = add(entry, "svg", { viewBox: "0 0 28 12", "aria-hidden": "true" });
+    add(svg, "path", { class: kind, d: kind === "safe" ? "M14 11l-6 -10h12Z" : "M0 6H28" });
+    entry.append(words);
+    return entry;
+  }));
 }
 
 export function drawHistogram(figure, { title, support, histogram: counts, mean }) {
   const { svg, width, height } = canvas(figure);
-  const box = { left: 4, right: width - 4, top: 8, bottom: height - 32 };
+  const box = { left: 4, right: width - 4, top: 8, bottom: height - 42 };
   const most = Math.max(1, ...counts);
   const step = (box.right - box.left) / counts.length;
   counts.forEach((count, k) => {
@@ -84,11 +93,11 @@ export function drawHistogram(figure, { title, support, histogram: counts, mean 
   });
   add(svg, "line", { class: "grid", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
   const [low, high] = support;
-  for (const part of [0, 0.5, 1]) {
-    const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
-    add(svg, "text", { x: box.left + (box.right - box.left) * part, y: box.bottom + 15, "text-anchor": anchor }, Number((low + (high - low) * part).toPrecision(3)));
+  for (const value of ticks(low, high, 4)) {
+    const anchor = value === low ? "start" : value === high ? "end" : "middle";
+    add(svg, "text", { x: box.left + (box.right - box.left) * (value - low) / (high - low), y: box.bottom + 18, "text-anchor": anchor }, value);
   }
-  add(svg, "text", { x: (box.left + box.right) / 2, y: height - 2, "text-anchor": "middle" }, `${title} of a copy (heights: square roots)`);
+  add(svg, "text", { class: "axis", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `${title} of a copy (heights: square roots)`);
   if (mean !== null) {
     const at = box.left + (box.right - box.left) * (mean - low) / (high - low);
     add(svg, "line", { class: "mean", x1: at, x2: at, y1: box.top, y2: box.bottom });

@@ -24,11 +24,13 @@ function limits(schema) {
 
 function table(heads, rows) {
   const cells = (name, row) => make("tr", ...row.map((each) => make(name, each)));
-  return make("div", make("table", make("thead", cells("th", heads)), make("tbody", ...rows.map((row) => cells("td", row)))));
+  const box = make("div", make("table", make("thead", cells("th", heads)), make("tbody", ...rows.map((row) => cells("td", row)))));
+  box.tabIndex = 0;  // it may have to be scrolled
+  return box;
 }
 
 function route(path, method, operation) {
-  const section = make("section", make("h3", make("code", `${method.toUpperCase()} ${path}`)), make("p", operation.description || ""));
+  const section = make("section", make("h2", make("code", `${method.toUpperCase()} ${path}`)), make("p", operation.description || ""));
   section.className = "card";
   const parameters = operation.parameters || [];
   if (parameters.length) {

@@ -1,8 +1,11 @@
 // The page: an image, two sliders, and what the service says about them.
 
 import { drawCurve, drawHistogram, drawPixels } from "./chart.js";
-import { ask, asArray, events, Refused, useKey } from "./client.js";
-import { answer, floorDecimals, grouped, hearsay, sentence, surely, thresholdText, trimmed } from "./wording.js";
+import { ask, events, Refused, useKey } from "./client.js";
+import { readImage } from "./upload.js";
+import { answer, classParts, classText, floorDecimals, grouped, hearsay, seeding, sentence, shapeText, surely, symbols, thresholdText, trimmed } from "./wording.js";
+
+const FIRST_COPIES = 1_000; // for the sample that the page begins with
 
 const by = (id) => document.getElementById(id);
 const radius = by("radius"), confidence = by("confidence"), measureChoice = by("measure");
@@ -10,6 +13,8 @@ const radius = by("radius"), confidence = by("confidence"), measureChoice = by("
 const state = {
   model: null,
   input: null, // {body, type}: what is sent
+  about: "", // what the verdict is about, for those who listen
+  reading: null, // the file that is being read
   view: null, // the last certificate, as the service shows it
   earlier: [], // certificates of earlier looks, whose lower bounds stay visible
   counted: null, // how many copies the histograms are of, and what each measure's looks like
@@ -19,10 +24,11 @@ const state = {
   asked: null, // the question that a decision is about
   exported: null,
   fromFile: false, // whether what is shown was read, not sampled here
-  running: null, // {abort, id}
+  running: null, // {abort, id, copies}
 };
 
-const nameOf = (label) => (state.model && state.model.labels[label]) || `class ${label}`;
+const classOf = (number) => classText(number, state.model.labels);
+const whoOf = (number) => classParts(number, state.model.labels);
 const radiusAt = (k) => state.model.noise.scale * 4 * k / 400;
 const radii = () => (state.view ? state.view.radii : Array.from({ length: 401 }, (_, k) => radiusAt(k)));
 const named = (measures, name) => measures.find((each) => each.name === name);
@@ -44,7 +50,7 @@ function render() {
   const note = state.decision ? "only the question was asked: there is no curve" : missing;
   const ghosts = state.earlier.map((view) => named(view.measures, measure.name).curve).filter(Boolean).map((curve) => curve.lower);
   const { label_radius: labelRadius } = state.view || {};
-  drawCurve(by("chart"), { curve: measure.curve, labelRadius, ghosts, radii: radii(), norm: (state.view || state.model).noise.norm, k, support: measure.support, threshold: measure.at_least[at], note });
+  drawCurve(by("chart"), by("chart-key"), { curve: measure.curve, title: measure.title, labelRadius, ghosts, radii: radii(), norm: symbols((state.view || state.model).noise.norm), k, support: measure.support, threshold: measure.at_least[at], note });
   if (state.view) showCertificate(measure, k, at);
   else if (state.decision) showDecision(k, at);
   showHistogram();
@@ -78,11 +84,11 @@ function thresholdAt(measure) {
 function showCertificate(measure, k, at) {
   const { view } = state;
   if (!measure.curve) {
-    say([["em", nameOf(view.predicted)], `: nothing is promised about the average ${measure.title}, on which no alpha was spent. Certify again to ask for it.`]);
+    say([...whoOf(view.predicted), `: nothing is promised about the average ${measure.title}, on which no alpha was spent. Certify again to ask for it.`]);
     for (const id of ["answer", "sure"]) by(id).textContent = "";
     return;
   }
-  say(sentence(view, measure, k, nameOf(view.predicted)));
+  say(sentence(view, measure, k, whoOf(view.predicted)));
   const found = answer(view, measure, k, at);
   by("answer").textContent = found.text;
   by("answer").className = found.yes ? "yes" : "no";
@@ -99,9 +105,9 @@ function showDecision(k, at) {
     return;
   }
   const what = `the average ${named(state.model.measures, decision.measure).title}`, claim = [["strong", trimmed(decision.at_least, 4)], "."];
-  const where = [["em", nameOf(decision.predicted)], ": within radius ", ["strong", trimmed(decision.radius, 4)]];
+  const where = [...whoOf(decision.predicted), ": within radius ", ["strong", trimmed(decision.radius, 4)]];
   if (decision.certified) say(["Yes. ", ...where, ` nobody can push ${what} below `, ...claim]);
-  else say(["Not certified. ", ...where, ` somebody might push ${what} below `, ...claim]);
+  else say([...where, ` somebody might push ${what} below `, ...claim]);
   by("answer").textContent = decision.reason;
   by("answer").className = decision.certified ? "yes" : "no";
   const moved = asked && (asked.k !== k || asked.at !== at || asked.measure !== chosen().name);
@@ -123,7 +129,7 @@ function say(parts) {
 
 // For those who listen: only when something has come to rest, not at every step of a slider.
 function speak() {
-  by("spoken").textContent = `${by("sentence").textContent} ${by("answer").textContent}`;
+  by("spoken").textContent = `${state.about}. ${by("sentence").textContent} ${by("answer").textContent}`;
 }
 
 function badge(kind, text) {
@@ -141,27 +147,28 @@ function buttons() {
   by("go").disabled = !state.input;
   by("go").textContent = state.view || state.decision ? "Certify again" : "Certify";
   by("stop").disabled = !state.running;
-  by("export").disabled = !state.exported || Boolean(state.running);
+  by("export").disabled = Boolean(!state.exported || state.running || state.reading);
 }
 
 // Sampling
 
-async function sample() {
+async function sample(copies = Number(by("copies-wanted").value)) {
   if (!state.input) return;
   cancel();
-  const running = { abort: new AbortController(), id: null };
+  const running = { abort: new AbortController(), id: null, copies };
   const k = Number(radius.value), measure = chosen(), at = thresholdAt(measure);
   const question = document.querySelector("input[name=mode]:checked").value === "question";
-  Object.assign(state, { running, view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, fromFile: false, asked: { k, at, measure: measure.name } });
-  const most = by("copies-wanted").value, alpha = by("alpha").value;
+  Object.assign(state, { running, reading: null, about: state.input.name, view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, fromFile: false, asked: { k, at, measure: measure.name } });
+  const alpha = by("alpha").value;
   const path = question
-    ? `/v1/decide/stream?measure=${measure.name}&at_least=${measure.at_least[at]}&radius=${radiusAt(k)}&n_max=${most}&alpha=${alpha}`
-    : `/v1/certify/stream?n=${most}&alpha=${alpha}&claims=label&claims=${measure.name}&sides=both`;
+    ? `/v1/decide/stream?measure=${measure.name}&at_least=${measure.at_least[at]}&radius=${radiusAt(k)}&n_max=${copies}&alpha=${alpha}`
+    : `/v1/certify/stream?n=${copies}&alpha=${alpha}&claims=label&claims=${measure.name}&sides=both`;
   trouble("");
   say([question ? "Sampling until the question is answered …" : "Sampling …"]);
   for (const id of ["answer", "sure"]) by(id).textContent = "";
   by("copies").replaceChildren();
   badge("busy", "sampling");
+  speak();
   buttons();
   render();
   try {
@@ -183,7 +190,7 @@ const HANDLERS = {
     if (event.input.base64) showPicture(event.input);
   },
   chosen(event) {
-    by("copies-words").textContent = `The first noisy copies, each with its value, for the answer “${nameOf(event.predicted)}”. Outlined: copies on which another class wins.`;
+    by("copies-words").textContent = `The first noisy copies, each with its value, for the answer ${classOf(event.predicted)}. Outlined: copies on which another class wins.`;
   },
   copies(event) {
     state.copies = event.copies;
@@ -191,7 +198,7 @@ const HANDLERS = {
       const holder = document.createElement("div"), picture = document.createElement("canvas");
       if (copy.pixels.base64) drawPixels(picture, copy.pixels);
       holder.className = copy.vote ? "" : "against";
-      holder.style.animationDelay = `${40 * k}ms`;
+      picture.style.animationDelay = `${40 * k}ms`;
       holder.append(picture, "");
       return holder;
     }));
@@ -213,25 +220,27 @@ const HANDLERS = {
     badge("busy", `certified so far: ${grouped(event.n)} copies`);
     render();
   },
-  done(event) {
-    finish(event, "certified");
+  done(event, running) {
+    finish(event, "certified", running);
   },
-  stopped(event) {
-    finish(event, "stopped");
+  stopped(event, running) {
+    finish(event, "stopped", running);
   },
 };
 
-function finish(event, how) {
+function finish(event, how, running) {
   if (event.certificate) {
     state.exported = { document: event.certificate, name: "certificate" };
     if (state.view && state.view.n !== event.view.n) state.earlier.push(state.view);
     badge("certified", how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
-    showView(event.view, `Certified from ${grouped(event.view.n)} copies.`);
+    const wanted = Number(by("copies-wanted").value);
+    const more = running.copies < wanted ? ` “Certify again” draws ${grouped(wanted)}, for a tighter bound.` : "";
+    showView(event.view, `Certified from ${grouped(event.view.n)} copies.${more}${seeding(event.view.seeded_by)}`);
   } else if (event.decision) {
     Object.assign(state, { decision: event.decision, sure: event.sure });
     state.exported = { document: event.decision, name: "decision" };
-    badge(event.decision.certified ? "certified" : "", event.decision.certified ? "certified" : "not certified");
-    by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.`;
+    badge(event.decision.certified ? "certified" : "", event.decision.certified ? "certified" : "no promise");
+    by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.${seeding(event.decision.seeded_by)}`;
     render();
   } else {
     badge("", "stopped");
@@ -308,60 +317,36 @@ function refuse(error) {
 
 // Images
 
+// Reads a file that was dropped. What is being sampled goes on until the file has turned out to be readable.
 async function take(file) {
+  if (!state.model) return;
+  state.reading = file;
   trouble("");
-  try {
-    if (/\.json$/i.test(file.name) || file.type === "application/json") await readExport(await file.text());
-    else await readImage(file);
-  } catch (error) {
-    refuse(error);
-  }
-}
-
-async function readImage(file) {
-  const [channels, height, width] = state.model.shape;
-  press(null);
-  if (/\.npy$/i.test(file.name)) {
-    use(new Uint8Array(await file.arrayBuffer()), "application/x-npy", `${file.name}: numbers, taken as they are.`);
-    return;
-  }
-  let bitmap;
-  try {
-    bitmap = await createImageBitmap(file);
-  } catch {
-    throw new Refused(400, `${file.name} is not an image that this browser can read. Expected PNG, JPEG, an array (.npy), or an exported certificate (.json).`);
-  }
-  const exact = bitmap.width === width && bitmap.height === height;
-  const context = fit(bitmap, width, height);
-  if (exact && (file.type === "image/png" || file.type === "image/jpeg")) {
-    use(await file.arrayBuffer(), file.type, `${file.name}, as it is: ${width} × ${height} pixels.`);
-    return;
-  }
-  const grey = channels === 1 ? ", in grey" : "";
-  const note = `${file.name} was cut to its middle and resized from ${bitmap.width} × ${bitmap.height} to ${width} × ${height}${grey}. The certificate is about the image as shown here.`;
-  use(asArray(context.getImageData(0, 0, width, height).data, channels, height, width), "application/x-npy", note);
-}
-
-// The middle of an image, on white, at the model's size.
-function fit(bitmap, width, height) {
-  const target = document.createElement("canvas");
-  target.width = width;
-  target.height = height;
-  const context = target.getContext("2d", { willReadFrequently: true });
-  const scale = Math.min(bitmap.width / width, bitmap.height / height);
-  const wide = width * scale, tall = height * scale;
-  context.imageSmoothingQuality = "high";
-  context.fillStyle = "#fff";
-  context.fillRect(0, 0, width, height);
-  context.drawImage(bitmap, (bitmap.width - wide) / 2, (bitmap.height - tall) / 2, wide, tall, 0, 0, width, height);
-  return context;
-}
-
-function use(body, type, note) {
-  state.input = { body, type };
-  by("input-note").textContent = note;
+  if (!state.running) badge("busy", "reading");
   buttons();
-  sample();
+  try {
+    const show = /\.json$/i.test(file.name) || file.type === "application/json" ? await readExport(file) : await readUpload(file);
+    if (state.reading === file) show();
+  } catch (error) {
+    if (state.reading !== file) return;
+    state.reading = null;
+    if (state.running) trouble(`${error.message} The sampling goes on: ${state.about}.`);
+    else refuse(error);
+  }
+}
+
+async function readUpload(file) {
+  const { body, type, note } = await readImage(file, state.model.shape);
+  return () => {
+    press(null);
+    use({ body, type, name: file.name }, `${file.name}: ${note}`);
+  };
+}
+
+function use(input, note, copies) {
+  state.input = input;
+  by("input-note").textContent = note;
+  sample(copies);
 }
 
 function showPicture(pixels) {
@@ -374,6 +359,7 @@ function press(button) {
   for (const each of by("samples").children) each.setAttribute("aria-pressed", each === button);
 }
 
+// The page begins with the first sample, certified from few copies; unless its visitor was faster.
 async function showSamples() {
   const buttonsMade = Array.from({ length: state.model.samples }, (_, k) => {
     const button = document.createElement("button"), picture = document.createElement("img");
@@ -387,14 +373,16 @@ async function showSamples() {
   by("samples").replaceChildren(...buttonsMade);
   await Promise.all(buttonsMade.map(async (button, k) => {
     const response = await ask(`/v1/samples/${k}`);
-    const content = await response.blob(), label = nameOf(response.headers.get("X-Label"));
-    button.firstChild.src = URL.createObjectURL(content);
+    const body = await response.blob(), name = `Sample ${k + 1}`, label = classOf(response.headers.get("X-Label"));
+    button.firstChild.src = URL.createObjectURL(body);
     button.title = label;
     button.setAttribute("aria-label", `sample ${k + 1}: ${label}`);
-    button.addEventListener("click", async () => {
+    const pick = (copies) => {
       press(button);
-      use(await content.arrayBuffer(), "image/png", `A sample; its label is “${label}”.`);
-    });
+      use({ body, type: "image/png", name }, `${name}; its label is ${label}.`, copies);
+    };
+    button.addEventListener("click", () => pick());
+    if (k === 0 && !state.input && !state.reading && !state.about) pick(Math.min(FIRST_COPIES, state.model.limits.copies));
   }));
 }
 
@@ -404,37 +392,42 @@ function save() {
   const { document: content, name } = state.exported;
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([JSON.stringify(content)], { type: "application/json" }));
-  link.download = `${name}-${nameOf(content.predicted).replace(/[^a-z0-9]+/gi, "-")}.json`;
+  link.download = `${name}-${(state.model.labels[content.predicted] || `class ${content.predicted}`).replace(/[^a-z0-9]+/gi, "-")}.json`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-async function readExport(text) {
-  cancel();
+async function readExport(file) {
+  const text = await file.text();
   let content = {};
   try {
     content = JSON.parse(text);
   } catch { /* the service says what is wrong with it */ }
-  Object.assign(state, { view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, asked: null, fromFile: true });
-  by("copies").replaceChildren();
-  by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
   if (content.format === "decision-1") {
-    Object.assign(state, { decision: content, exported: { document: content, name: "decision" } });
-    by("progress-words").textContent = "";
-    by("input-note").textContent = "An exported decision: what it says is shown as it is.";
-    render();
-  } else {
-    const response = await ask("/v1/read", { method: "POST", body: text, headers: { "Content-Type": "application/json" } });
-    const view = await response.json();
-    const claimed = view.measures.find((each) => each.name === measureChoice.value && each.curve) || view.measures.find((each) => each.curve);
-    if (!claimed) throw new Refused(422, "This certificate claims nothing but its label: there is no curve to show.");
-    state.exported = { document: content, name: "certificate" };
-    by("input-note").textContent = "An exported certificate: its bounds were computed again from its counts.";
-    state.view = view;
+    return () => showExport(file, { decision: content, exported: { document: content, name: "decision" } }, () => {
+      by("progress-words").textContent = "";
+      by("input-note").textContent = `${file.name}, an exported decision: what it says is shown as it is.`;
+      render();
+    });
+  }
+  const response = await ask("/v1/read", { method: "POST", body: text, headers: { "Content-Type": "application/json" } });
+  const view = await response.json();
+  const claimed = view.measures.find((each) => each.name === measureChoice.value && each.curve) || view.measures.find((each) => each.curve);
+  if (!claimed) throw new Refused(422, "This certificate claims nothing but its label: there is no curve to show.");
+  return () => showExport(file, { view, exported: { document: content, name: "certificate" } }, () => {
+    by("input-note").textContent = `${file.name}, an exported certificate: its bounds were computed again from its counts.`;
     offerMeasures();
     measureChoice.value = claimed.name;
     showView(view, `Computed from the counts of ${grouped(view.n)} copies in a file.`);
-  }
+  });
+}
+
+function showExport(file, found, draw) {
+  cancel();
+  Object.assign(state, { reading: null, about: file.name, view: null, earlier: [], counted: null, copies: [], decision: null, asked: null, fromFile: true, ...found });
+  by("copies").replaceChildren();
+  by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
+  draw();
   badge("", "from a file");
   speak();
   buttons();
@@ -447,7 +440,7 @@ function wire() {
     slider.addEventListener("input", render);
     slider.addEventListener("change", speak);
   }
-  by("go").addEventListener("click", sample);
+  by("go").addEventListener("click", () => sample());
   by("stop").addEventListener("click", stop);
   by("export").addEventListener("click", save);
   by("drop").addEventListener("click", () => by("file").click());
@@ -472,9 +465,10 @@ function wire() {
     by("key-form").hidden = true;
     begin();
   });
-  new ResizeObserver(() => {
+  const sizes = new ResizeObserver(() => {
     if (state.model) render();
-  }).observe(by("chart"));
+  });
+  for (const id of ["chart", "histogram"]) sizes.observe(by(id));
 }
 
 async function begin() {
@@ -484,10 +478,10 @@ async function begin() {
     refuse(error);
     return;
   }
-  const { shape: [channels, height, width], noise } = state.model;
-  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${width} × ${height} pixels${channels === 1 ? " in grey" : ""}, under noise: ${noise.title}.`;
-  for (const each of document.querySelectorAll(".norm")) each.textContent = noise.norm;
-  by("noise").textContent = noise.title;
+  const { shape, noise } = state.model;
+  by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${shapeText(shape)}, under noise: ${symbols(noise.title)}.`;
+  for (const each of document.querySelectorAll(".norm")) each.textContent = symbols(noise.norm);
+  by("noise").textContent = symbols(noise.title);
   render();
   await showSamples();
 }

@@ -37,16 +37,37 @@ export function thresholdText(measure, at) {
   return measure.at_least[at].toFixed(decimals);
 }
 
-// Parts of a sentence: plain strings, ["em", text] and ["strong", text]. A measure has its curve.
-export function sentence(view, measure, k, name) {
+// A class by its number and, if it has one, its name.
+export function classText(number, labels) {
+  return labels[number] ? `class ${number} (${labels[number]})` : `class ${number}`;
+}
+
+// The same at the beginning of a sentence, in parts.
+export function classParts(number, labels) {
+  return labels[number] ? [`Class ${number} (`, ["em", labels[number]], ")"] : [["em", `Class ${number}`]];
+}
+
+// Names of noises and norms, as formulas have them.
+export function symbols(text) {
+  return text.replace("sigma", "σ").replace("l1", "ℓ₁").replace("l2", "ℓ₂");
+}
+
+// What the network takes.
+export function shapeText(shape) {
+  const [channels, height, width] = shape;
+  return shape.length === 3 ? `${width} × ${height} pixels${channels === 1 ? " in grey" : ""}` : `arrays of shape ${shape.join(" × ")}`;
+}
+
+// Parts of a sentence: plain strings, ["em", text] and ["strong", text]. A measure has its curve; ``who`` are the parts of the class.
+export function sentence(view, measure, k, who) {
   const radius = trimmed(view.radii[k], 4);
   const [low, high] = measure.support, bound = measure.curve.lower[k];
   const what = `the average ${measure.title}`;
   if (bound <= low + 0.0005 * (high - low)) {
-    return [["em", name], ": within radius ", ["strong", radius], ` nothing is promised: an attacker who may go that far might push ${what} down to ${low}.`];
+    return [...who, ": within radius ", ["strong", radius], ` nothing is promised: an attacker who may go that far might push ${what} down to ${low}.`];
   }
   const where = k === 0 ? [`: at the image itself, ${what} is not below `] : [": within radius ", ["strong", radius], ` nobody can push ${what} below `];
-  return [["em", name], ...where, ["strong", floorDecimals(bound, 3)], "."];
+  return [...who, ...where, ["strong", floorDecimals(bound, 3)], "."];
 }
 
 export function answer(view, measure, k, at) {
@@ -76,8 +97,19 @@ export function surely(view, measure, k) {
   return `True with probability at least ${view.sure}${looks}, from ${grouped(view.n)} noisy copies.${upper}${label}`;
 }
 
+// Who chose the noise: whoever may choose among several can keep the most pleasant.
+const SEEDING = {
+  service: "The same image always gets the same noise, so asking again is not choosing.",
+  fresh: "The noise was drawn anew for this answer: keeping the best of several would be choosing.",
+  caller: "Whoever made this chose the noise: it convinces nobody else.",
+};
+
+export function seeding(seededBy) {
+  return SEEDING[seededBy] ? ` ${SEEDING[seededBy]}` : "";
+}
+
 // What a certificate from a file cannot show by itself.
 export function hearsay(view) {
-  const chosen = view.seeded_by === "caller" ? " Whoever made this chose the noise: it convinces nobody else." : "";
+  const chosen = view.seeded_by === "service" ? "" : seeding(view.seeded_by);
   return ` But that these counts came from the model is the file's own word.${chosen}`;
 }
