@@ -2,7 +2,6 @@
 
 import json
 import logging
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +9,11 @@ import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, how_to_install, reading
+from holdfast.errors import InvalidArgument, reading
 
 if TYPE_CHECKING:
     from holdfast.triage import Triage
 
-_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -71,24 +69,18 @@ def serve(
     compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
-
     from holdfast.cli.models import compare_noise, open_model
-    from holdfast.serve.callers import Keys, read_secret
-    from holdfast.serve.limits import Limits, upload_for
-    from holdfast.serve.server import check_address
-    from holdfast.serve.server import serve as run
-    from holdfast.serve.service import Served
+    from holdfast.service.callers import Keys
+    from holdfast.service.limits import Limits, upload_for
+    from holdfast.service.server import check_address
+    from holdfast.service.server import serve as run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.datasets.labelled import LabelledData
     from holdfast.zoo.datasets.open import open_dataset
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
-    known = Keys(api_key, keys)
-    check_address(host, port, known)
+    check_address(host, port, Keys(api_key, keys))
     level = options.choice(log_level, "--log-level", _LEVELS)
     inputs: LabelledData | None = None
     if data is not None:
@@ -121,12 +113,18 @@ def serve(
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
     run(
-        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
+        smoothed,
+        shape,
+        name=model,
+        labels=() if inputs is None else inputs.label_names,
+        samples=samples,
+        triage=rule,
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,
-        keys=known,
-        secret=None if secret is None else read_secret(secret),
+        key=api_key,
+        keys=keys,
+        secret=secret,
         access_log=access_log,
         log_level=logging.getLevelNamesMapping()[level.upper()],
         browser=open_,

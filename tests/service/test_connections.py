@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.serve.limits import Limits
+from holdfast.service.limits import Limits
 from networks import images
 from serving import NPY, Running, npy, running
 
@@ -104,11 +105,30 @@ def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
 def test_one_connection_too_many_takes_the_place_of_the_one_that_has_owed_a_request_for_longest(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
-    monkeypatch.setattr("holdfast.serve.server.most_connections", lambda: 10)
+    monkeypatch.setattr("holdfast.service.server.most_connections", lambda: 10)
     with running() as found, at_once(found.url, 30, said) as lines:
         assert answered(found)
         assert all(closed(line, within=5) for line in lines[:20])
         assert not closed(lines[-1], within=0.1)
+
+
+def test_a_classifier_is_served_from_python_with_one_call() -> None:
+    script = """
+import holdfast as hf
+
+smoothed = hf.SmoothedClassifier(hf.load("fashion-mnist"), sigma=0.25)
+hf.serve(smoothed, shape=(1, 28, 28), name="mine", labels=["top", "trouser"], port=0)
+"""
+    service = subprocess.Popen([sys.executable, "-u", "-c", script], stdout=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    try:
+        said = re.match(r"serving mine at (http://\S+/) \(Ctrl-C stops\)", service.stdout.readline())
+        assert said is not None
+        model = httpx.get(f"{said[1]}v1/model", timeout=10.0).json()
+        assert (model["name"], model["shape"], model["labels"]) == ("mine", [1, 28, 28], ["top", "trouser"])
+    finally:
+        service.send_signal(signal.SIGINT)
+        assert service.communicate(timeout=20)[0].strip() == "stopped"
 
 
 def test_with_few_descriptors_and_many_idle_connections_others_are_answered_and_the_log_stays_small(

@@ -18,7 +18,7 @@ from holdfast.sampling.batches import batches_for, copies_of
 from holdfast.sampling.requests import DecideRequest
 from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.scores import ScoreHistogram
-from holdfast.serve.requests import AnyServed, ServedRequest
+from holdfast.service.requests import AnyServed, ServedRequest
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage, Verdict
 

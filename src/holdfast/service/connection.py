@@ -11,10 +11,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from holdfast.serve.callers import Caller
-from holdfast.serve.limits import Limits
-from holdfast.serve.refusals import Refusal
-from holdfast.serve.shares import FairShare
+from holdfast.service.callers import Caller
+from holdfast.service.limits import Limits
+from holdfast.service.refusals import Refusal
+from holdfast.service.shares import FairShare
 
 T = TypeVar("T")
 NDJSON = "application/x-ndjson"

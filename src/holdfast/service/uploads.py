@@ -13,7 +13,7 @@ from PIL import Image, UnidentifiedImageError
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, conlist, create_model
 from pydantic.config import JsonDict
 
-from holdfast.serve.refusals import Refusal
+from holdfast.service.refusals import Refusal
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from holdfast.certificates.evidence import MEASURES_0_1_0, stored_measures
 from holdfast.errors import HoldfastError
 from holdfast.measures import DEFAULT_MEASURES
 from holdfast.scores.grid import DEFAULT_BINS
-from holdfast.serve.limits import MOST_MEASURES, Limits
-from holdfast.serve.questions import SEEDED_BY
-from holdfast.serve.refusals import Refusal
+from holdfast.service.limits import MOST_MEASURES, Limits
+from holdfast.service.questions import SEEDED_BY
+from holdfast.service.refusals import Refusal
 
 _METHODS = ("cdf-berk-jones", "cdf-dkw", "naive-hoeffding")
 _LONGEST_TEXT = 4_000

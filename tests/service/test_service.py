@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.errors import InvalidArgument
-from holdfast.serve.callers import Keys
-from holdfast.serve.limits import Limits
-from holdfast.serve.refusals import Refusal
-from holdfast.serve.server import check_address
-from holdfast.serve.service import Served
+from holdfast.service.callers import Keys
+from holdfast.service.limits import Limits
+from holdfast.service.refusals import Refusal
+from holdfast.service.server import check_address
+from holdfast.service.service import Served
 from networks import images, small_net
 from serving import NPY, SHAPE, SIGMA, Running, npy, running, small_served
 
@@ -606,7 +606,7 @@ def test_whoever_reads_a_certificate_holds_up_nobody_elses(monkeypatch: pytest.M
         go_on.wait(20)
         raise Refusal(422, f"read {len(content)} bytes")
 
-    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    monkeypatch.setattr("holdfast.service.service.read_certificate", long)
     with running(limits=Limits(seconds=1.0)) as found, ThreadPoolExecutor(3) as pool:
         reading = [pool.submit(found.client.post, "/v1/read", content=b"{}") for _ in range(3)]
         try:
@@ -633,7 +633,7 @@ def test_what_a_caller_who_went_away_wanted_read_is_never_begun(monkeypatch: pyt
             time.sleep(0.01)
         return found.service.scheduler.load.taken == taken
 
-    monkeypatch.setattr("holdfast.serve.service.read_certificate", long)
+    monkeypatch.setattr("holdfast.service.service.read_certificate", long)
     with running() as found, ThreadPoolExecutor(1) as pool:
         try:
             first = pool.submit(found.client.post, "/v1/read", content=b"{}")

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from holdfast.errors import InvalidInput
-from holdfast.serve.refusals import Refusal
-from holdfast.serve.uploads import INPUT_TYPES, read_input
+from holdfast.service.refusals import Refusal
+from holdfast.service.uploads import INPUT_TYPES, read_input
 from networks import images
 from serving import NPY, SHAPE, npy, resident_bytes, running, small_served
 

@@ -12,8 +12,8 @@ from torch import nn
 
 import holdfast as hf
 from holdfast.cli.app import run
-from holdfast.serve.limits import Limits
-from holdfast.serve.service import Service
+from holdfast.service.limits import Limits
+from holdfast.service.service import Service
 from networks import images, small_net
 from serving import NPY, SIGMA, Running, npy, running, small_served
 

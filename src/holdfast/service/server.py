@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from logging.handlers import RotatingFileHandler
@@ -16,13 +16,16 @@ from types import FrameType
 import uvicorn
 
 from holdfast.errors import InvalidArgument, RunError
-from holdfast.serve.app import create_app
-from holdfast.serve.callers import Keys
-from holdfast.serve.limits import Limits
-from holdfast.serve.protocol import BoundedProtocol
-from holdfast.serve.security import ACCESS_LOG, is_loopback
-from holdfast.serve.service import Served, Service
+from holdfast.service.app import create_app
+from holdfast.service.callers import Keys, read_secret
+from holdfast.service.limits import Limits, upload_for
+from holdfast.service.protocol import BoundedProtocol
+from holdfast.service.security import ACCESS_LOG, is_loopback
+from holdfast.service.service import Served, Service
+from holdfast.smoothed import SmoothedClassifier
+from holdfast.triage import Triage
 from holdfast.validation import check_count
+from holdfast.zoo.datasets.labelled import LabelledData
 
 _CLOSING_S = 5
 _RESTING_S = 15
@@ -103,33 +106,53 @@ def most_connections() -> int:
 
 
 def serve(
-    served: Served,
+    smoothed: SmoothedClassifier,
+    shape: Sequence[int],
     *,
+    name: str = "model",
+    labels: Sequence[str] = (),
+    samples: LabelledData | None = None,
+    triage: Triage | None = None,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
     port: int = 8023,
-    keys: Keys | None = None,
-    secret: bytes | None = None,
+    key: str | None = None,
+    keys: Path | None = None,
+    secret: Path | None = None,
     access_log: Path | None = None,
     log_level: int = logging.ERROR,
     browser: bool = False,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve until interrupted.
+    """Serve a classifier for inputs of one shape, with a page and over HTTP, until interrupted.
 
-    A caller's open requests may not take all connections, so the queue has at most as many places as there are connections.
+    Arguments:
+        name: what is served.
+        labels: names of the classes.
+        samples: inputs that a visitor of the page may pick.
+        triage: by which ``POST /v1/triage`` accepts a class or hands the input to a human.
+        limits: what one caller may ask; by default, bodies may have as many bytes as inputs of this shape need.
+        key, keys: what callers must send: one key, or a file of keys. Needed where others can reach the service.
+        secret: a file with what the noise of answers follows from, made if it is not there; by default another one each time.
+        access_log: a file for a line of JSON for each answer.
+        browser: whether to open the page.
+        say: told where it is served.
     """
-    given, known = limits or Limits(), keys or Keys()
+    known = Keys(key, keys)
     check_address(host, port, known)
+    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage)
+    # A caller's open requests may not take all connections.
+    given, most = limits or Limits(upload=upload_for(shape)), most_connections()
+    service = Service(
+        served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
+    )
     _start_logging(log_level, access_log)
     with listen(host, port) as taken:
         found = taken.getsockname()[1]
-        name = f"[{host}]" if ":" in host else host
-        url = f"http://{name}:{found}/"
-        service = Service(served, replace(given, queue=min(given.queue, most_connections())), secret)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
         config = config_for(service, host=host, keys=known)
         taken.listen()  # whoever comes now waits until the server is up
-        say(f"serving {served.name} at {url} (Ctrl-C stops)")
+        say(f"serving {name} at {url} (Ctrl-C stops)")
         if browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         with suppress(KeyboardInterrupt):

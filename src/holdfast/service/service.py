@@ -24,18 +24,18 @@ from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
-from holdfast.serve.batch_scheduler import BatchScheduler
-from holdfast.serve.callers import NoiseSource
-from holdfast.serve.certificate_upload import read_certificate
-from holdfast.serve.connection import Upload
-from holdfast.serve.limits import Limits
-from holdfast.serve.metrics import Metrics
-from holdfast.serve.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
-from holdfast.serve.refusals import Refusal
-from holdfast.serve.requests import AnyServed, ServedRequest
-from holdfast.serve.shares import FairPool
-from holdfast.serve.uploads import read_input
-from holdfast.serve.views import (
+from holdfast.service.batch_scheduler import BatchScheduler
+from holdfast.service.callers import NoiseSource
+from holdfast.service.certificate_upload import read_certificate
+from holdfast.service.connection import Upload
+from holdfast.service.limits import Limits
+from holdfast.service.metrics import Metrics
+from holdfast.service.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
+from holdfast.service.refusals import Refusal
+from holdfast.service.requests import AnyServed, ServedRequest
+from holdfast.service.shares import FairPool
+from holdfast.service.uploads import read_input
+from holdfast.service.views import (
     certificate_view,
     copies_view,
     curve_view,
@@ -178,7 +178,7 @@ class Service:
         )
         at = await self._read(upload)
         seed = self._noise.seed("certify", at.x) if chosen is None else chosen
-        inner = LooksRequest(at.x, seed, question.index, question.n0, n, looks, shift=at.shift)
+        inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
         request = ServedRequest(
             inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
         )
@@ -205,7 +205,7 @@ class Service:
         inner = DecideRequest(
             at.x,
             self._noise.seed("decide", at.x) if chosen is None else chosen,
-            question.index,
+            question.index or 0,
             question.n0,
             n_max,
             test(noise=sampled_noise(noise, self.step, at.shift)),

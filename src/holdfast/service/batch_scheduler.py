@@ -10,17 +10,17 @@ from queue import Empty, SimpleQueue
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.scheduler import Done, JobSizer, Scheduler
-from holdfast.serve.metrics import Load
-from holdfast.serve.refusals import Refusal
-from holdfast.serve.requests import AnyServed
-from holdfast.serve.shares import FairShare
+from holdfast.service.metrics import Load
+from holdfast.service.refusals import Refusal
+from holdfast.service.requests import AnyServed
+from holdfast.service.shares import FairShare
 
 _JOB_S = 0.25
 _LEAST_JOB = 256
 _SHARING = 8
 _BROKEN = 3
 _LONGEST_WAIT_S = 60
-_log = logging.getLogger("holdfast.serve")
+_log = logging.getLogger("holdfast.service")
 
 
 class BatchScheduler:

@@ -19,16 +19,16 @@ from starlette.exceptions import HTTPException
 from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
 from holdfast.inputs import range_of
 from holdfast.noise import noise_fields
-from holdfast.serve.callers import Keys
-from holdfast.serve.connection import EventStream, Upload, out_of_time, upload_of, while_connected
-from holdfast.serve.metrics import CONTENT_TYPE
-from holdfast.serve.questions import CertifyQuery, DecideQuery
-from holdfast.serve.refusals import Refusal, error_response, refusals
-from holdfast.serve.schema import A_CERTIFICATE, STREAM, an_input, with_limits
-from holdfast.serve.security import SecurityMiddleware
-from holdfast.serve.service import Service, Watched
-from holdfast.serve.shares import FairShare
-from holdfast.serve.views import measure_view, noise_view, promise_view
+from holdfast.service.callers import Keys
+from holdfast.service.connection import EventStream, Upload, out_of_time, upload_of, while_connected
+from holdfast.service.metrics import CONTENT_TYPE
+from holdfast.service.questions import CertifyQuery, DecideQuery
+from holdfast.service.refusals import Refusal, error_response, refusals
+from holdfast.service.schema import A_CERTIFICATE, STREAM, an_input, with_limits
+from holdfast.service.security import SecurityMiddleware
+from holdfast.service.service import Service, Watched
+from holdfast.service.shares import FairShare
+from holdfast.service.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
 _LAST_WORDS_S = 30.0

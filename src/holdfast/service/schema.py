@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.measures import MeasureInfo
-from holdfast.serve.connection import NDJSON
-from holdfast.serve.uploads import INPUT_TYPES, json_body
+from holdfast.service.connection import NDJSON
+from holdfast.service.uploads import INPUT_TYPES, json_body
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {

@@ -8,9 +8,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from holdfast.serve.callers import Keys
-from holdfast.serve.metrics import Load, Metrics
-from holdfast.serve.security import SecurityMiddleware
+from holdfast.service.callers import Keys
+from holdfast.service.metrics import Load, Metrics
+from holdfast.service.security import SecurityMiddleware
 
 
 def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:

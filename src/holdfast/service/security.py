@@ -8,9 +8,9 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.serve.callers import Caller, Keys
-from holdfast.serve.metrics import Metrics
-from holdfast.serve.refusals import Refusal, error_response
+from holdfast.service.callers import Caller, Keys
+from holdfast.service.metrics import Metrics
+from holdfast.service.refusals import Refusal, error_response
 
 OPEN_ROUTES = ("/", "/docs", "/v1/health", "/v1/ready")
 """Answered without a key; so are the files of the page."""
@@ -30,7 +30,7 @@ _HEADERS = {
 }
 _NAMES = ("localhost", "127.0.0.1", "[::1]")
 _LONGEST = 300
-ACCESS_LOG = logging.getLogger("holdfast.serve.access")
+ACCESS_LOG = logging.getLogger("holdfast.service.access")
 """A line of JSON for each answer."""
 
 

@@ -14,8 +14,8 @@ import holdfast as hf
 from accessibility import violations
 from holdfast.certificates.describe import format_confidence
 from holdfast.scores.rounding import ceil_decimals, floor_decimals
-from holdfast.serve.limits import Limits
-from holdfast.serve.service import Served
+from holdfast.service.limits import Limits
+from holdfast.service.service import Served
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.pretrained import EMBEDDED_SIGMA, load_embedded_model
 from serving import Running, npy, running, small_served

@@ -19,7 +19,7 @@ from holdfast.files import make_folder
 
 _SHORTEST = 16
 _OTHERS = 0o077
-_log = logging.getLogger("holdfast.serve")
+_log = logging.getLogger("holdfast.service")
 
 
 @dataclass(frozen=True)

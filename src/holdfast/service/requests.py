@@ -12,7 +12,7 @@ from holdfast.errors import ModelError
 from holdfast.progress import ignore
 from holdfast.sampling.requests import AnyRequest, Request, Step
 from holdfast.sampling.span import Counts
-from holdfast.serve.refusals import Refusal
+from holdfast.service.refusals import Refusal
 
 R = TypeVar("R", bound=AnyRequest)
 

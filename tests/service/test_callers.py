@@ -14,8 +14,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import InvalidArgument
-from holdfast.serve.callers import Keys, NoiseSource, read_secret
-from holdfast.serve.shares import FairPool, FairShare
+from holdfast.service.callers import Keys, NoiseSource, read_secret
+from holdfast.service.shares import FairPool, FairShare
 from networks import images
 from serving import NPY, Running, npy, running
 
@@ -190,7 +190,7 @@ def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
         asked(found, ANNE, "/v1/certify?n=300&seed=0xabcdef")
         asked(found, BOB, "/v1/certify%1b[31m?n=300&seed=0xabcdef")
         asked(found, ANNE, "/v1/certify?n=3")
-    lines = [record.getMessage() for record in caplog.records if record.name == "holdfast.serve.access"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "holdfast.service.access"]
     first, second, third = map(json.loads, lines)
     assert (first["caller"], first["status"], first["path"]) == ("anne", 200, "/v1/certify")
     assert (second["caller"], second["address"], second["status"]) == ("127.0.0.1", "127.0.0.1", 401)

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
 from holdfast.noise import check_seed, secret_seed
-from holdfast.serve.callers import Caller
-from holdfast.serve.limits import MOST_MEASURES, Limits
-from holdfast.serve.refusals import Refusal
+from holdfast.service.callers import Caller
+from holdfast.service.limits import MOST_MEASURES, Limits
+from holdfast.service.refusals import Refusal
 
 SEEDED_BY = ("service", "fresh", "caller")
 """Asking again gives the same noise; gives other noise each time; a caller chose the noise, and could have tried many."""
@@ -33,7 +33,9 @@ class _Question(BaseModel):
         description="For a replay. By default it follows from the input and the service's secret, and is recorded on the "
         "certificate. A certificate whose caller chose the seed convinces nobody but that caller.",
     )
-    index: int = Field(0, ge=0, lt=2**31, description="Keys the noise together with a seed that is given.")
+    index: int | None = Field(
+        None, ge=0, lt=2**31, description="Keys the noise together with a seed that is given; by default 0."
+    )
     fresh: bool = Field(
         False,
         description="Noise that was never drawn before, for callers who may. Keeping the best of several is choosing.",
@@ -41,7 +43,7 @@ class _Question(BaseModel):
 
     def chosen_seed(self, limits: Limits, caller: Caller) -> int | None:
         """The caller's or a fresh one, if that is allowed; None for the service's own."""
-        if self.seed is None and self.index:
+        if self.seed is None and self.index is not None:
             raise InvalidArgument("index keys the noise together with a seed: give both, or neither")
         if self.seed is not None and self.fresh:
             raise InvalidArgument("fresh noise has no seed that is known before: give seed, or fresh, or neither")

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.serve.metrics import Load, Metrics
+from holdfast.service.metrics import Load, Metrics
 
 TYPES = {
     "holdfast_info": "gauge",

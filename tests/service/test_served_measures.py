@@ -12,9 +12,9 @@ import holdfast as hf
 from holdfast.measures import DEFAULT_MEASURES, Mass
 from holdfast.noise import Uniform
 from holdfast.scores.rounding import floor_decimals
-from holdfast.serve.questions import measure_of
-from holdfast.serve.service import Served
-from holdfast.serve.views import thresholds_within
+from holdfast.service.questions import measure_of
+from holdfast.service.service import Served
+from holdfast.service.views import thresholds_within
 from networks import images, small_net
 from serving import SHAPE, Running, npy, running
 
