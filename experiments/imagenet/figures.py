@@ -22,7 +22,6 @@ from experiments.paper.scatter import write_scatter
 from experiments.paper.softmax import PlainSoftmax
 from holdfast.cli.options import numbers
 from holdfast.errors import HoldfastError
-from holdfast.plotting import house_style
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
 from holdfast.report.figures import accuracy_figure, save_figure
 from holdfast.report.text import claim_title, headline, percent
@@ -94,8 +93,7 @@ def add_published(figure: "Figure", runs: Sequence[Run], question: Question) -> 
         lines = figure.legends[0]
         handles = [*lines.legend_handles, *published_handles("another network and other images")]
         lines.remove()
-        with house_style():
-            figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
 
 
 def rows(run: Run, questions: Mapping[str, Question]) -> Iterator[AccuracyRow]:

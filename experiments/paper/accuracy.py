@@ -25,7 +25,7 @@ from experiments.paper.evaluation import (
 )
 from experiments.paper.png import write_png
 from experiments.paper.published import LABEL, SCORE, Published
-from holdfast.plotting import PALETTE, house_style
+from holdfast.plotting import PALETTE
 from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
@@ -82,78 +82,74 @@ def accuracy_figure(counts: Counts, measure: str) -> "Figure":
     Networks that were trained as the paper's are in a row of their own, the first. Points are what was published. Shaded
     is what infinitely many samples could still add to Holdfast's bound.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
+    from holdfast.house_figure import HouseFigure
+
     lines = (OURS, PAPER, NAIVE)
-    with house_style():
-        rows = [list(row) for _, row in groupby(counts.runs, key=lambda run: run.plain)]
-        columns = max(len(row) for row in rows)
-        figure = Figure(figsize=(max(6.6, 4.9 * columns), 3.6 * len(rows) + 0.9))
-        grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
-        for panels, row in zip(grid, rows, strict=True):
-            for axes, run in zip(panels, row, strict=False):
-                _draw(axes, counts, run, measure, lines)
-                _shade(axes, counts, run, measure)
-                if measure == "score":
-                    draw_published(axes, SCORE, run.sigma, THRESHOLDS[measure])
-            for axes in panels[len(row) :]:
-                axes.remove()
-            panels[0].set_ylabel("certified accuracy")
-            panels[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9.5)
-        grid[0, 0].set_ylim(0.0, _top(counts, [measure]))
-        shade = Patch(facecolor="0.5", alpha=0.3, label="infinitely many samples (not certified)")
-        handles = [*_methods(lines), shade, *(published_handles("another network") if measure == "score" else [])]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
-        return figure
+    rows = [list(row) for _, row in groupby(counts.runs, key=lambda run: run.plain)]
+    columns = max(len(row) for row in rows)
+    figure = HouseFigure(figsize=(max(6.6, 4.9 * columns), 3.6 * len(rows) + 0.9))
+    grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
+    for panels, row in zip(grid, rows, strict=True):
+        for axes, run in zip(panels, row, strict=False):
+            _draw(axes, counts, run, measure, lines)
+            _shade(axes, counts, run, measure)
+            if measure == "score":
+                draw_published(axes, SCORE, run.sigma, THRESHOLDS[measure])
+        for axes in panels[len(row) :]:
+            axes.remove()
+        panels[0].set_ylabel("certified accuracy")
+        panels[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9.5)
+    grid[0, 0].set_ylim(0.0, _top(counts, [measure]))
+    shade = Patch(facecolor="0.5", alpha=0.3, label="infinitely many samples (not certified)")
+    handles = [*_methods(lines), shade, *(published_handles("another network") if measure == "score" else [])]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
+    return figure
 
 
 def baseline_figure(counts: Counts) -> "Figure":
     """The appendix's figure 7: CDF bounds against the best possible naive bound, a row for score and margin each."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     lines = (OURS, PAPER, BASELINE)
-    with house_style():
-        figure = Figure(figsize=(max(6.6, 4.6 * len(counts.runs)), 3.5 * len(THRESHOLDS) + 0.4))
-        grid = figure.subplots(len(THRESHOLDS), len(counts.runs), sharey=True, squeeze=False)
-        for row, measure in zip(grid, THRESHOLDS, strict=True):
-            for axes, run in zip(row, counts.runs, strict=True):
-                _draw(axes, counts, run, measure, lines)
-            row[0].set_ylabel("certified accuracy")
-            row[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9)
-        grid[0, 0].set_ylim(0.0, _top(counts, list(THRESHOLDS)))
-        figure.legend(handles=_methods(lines), loc="outside lower center", ncols=3, fontsize=9, handlelength=3)
-        return figure
+    figure = HouseFigure(figsize=(max(6.6, 4.6 * len(counts.runs)), 3.5 * len(THRESHOLDS) + 0.4))
+    grid = figure.subplots(len(THRESHOLDS), len(counts.runs), sharey=True, squeeze=False)
+    for row, measure in zip(grid, THRESHOLDS, strict=True):
+        for axes, run in zip(row, counts.runs, strict=True):
+            _draw(axes, counts, run, measure, lines)
+        row[0].set_ylabel("certified accuracy")
+        row[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9)
+    grid[0, 0].set_ylim(0.0, _top(counts, list(THRESHOLDS)))
+    figure.legend(handles=_methods(lines), loc="outside lower center", ncols=3, fontsize=9, handlelength=3)
+    return figure
 
 
 def label_figure(counts: Counts) -> "Figure":
     """Certified labels from the same copies, with Cohen et al.'s published numbers: a panel per sigma, a colour per network."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     sigmas = sorted({run.sigma for run in counts.runs})
-    with house_style():
-        figure = Figure(figsize=(max(6.2, 4.9 * len(sigmas)), 4.2))
-        panels = figure.subplots(1, len(sigmas), sharey=True, squeeze=False)[0]
-        for axes, sigma in zip(panels, sigmas, strict=True):
-            runs = [run for run in counts.runs if run.sigma == sigma]
-            reach = 0.0
-            for colour, run in zip(PALETTE, runs, strict=False):
-                held = counts.labels(run)
-                shown = slice(None, int(np.count_nonzero(held)) + 1)
-                axes.plot(
-                    run.radii[shown], held[shown] / len(run), color=colour, drawstyle="steps-pre", label=run.network
-                )
-                reach = max(reach, float(run.radii[held > 0].max(initial=0.0)))
-            axes.set_xlim(0.0, 1.1 * reach or 1.0)
-            said = "published (Cohen et al.; another network)"
-            _draw_points(axes, LABEL.get(sigma, ()), marker="o", colour="0.25", label=said)
-            axes.set_xlabel("radius of the perturbation (l2)")
-            said = f"sigma = {format_number(sigma)}, n = {runs[0].n:,}, alpha = {format_number(ALPHA)}"
-            axes.set_title(f"certified label, {said}", fontsize=9.5)
-            axes.legend(loc="upper right", fontsize=9)
-        panels[0].set_ylim(0.0, 1.0)
-        panels[0].set_ylabel("certified accuracy")
-        return figure
+    figure = HouseFigure(figsize=(max(6.2, 4.9 * len(sigmas)), 4.2))
+    panels = figure.subplots(1, len(sigmas), sharey=True, squeeze=False)[0]
+    for axes, sigma in zip(panels, sigmas, strict=True):
+        runs = [run for run in counts.runs if run.sigma == sigma]
+        reach = 0.0
+        for colour, run in zip(PALETTE, runs, strict=False):
+            held = counts.labels(run)
+            shown = slice(None, int(np.count_nonzero(held)) + 1)
+            axes.plot(run.radii[shown], held[shown] / len(run), color=colour, drawstyle="steps-pre", label=run.network)
+            reach = max(reach, float(run.radii[held > 0].max(initial=0.0)))
+        axes.set_xlim(0.0, 1.1 * reach or 1.0)
+        said = "published (Cohen et al.; another network)"
+        _draw_points(axes, LABEL.get(sigma, ()), marker="o", colour="0.25", label=said)
+        axes.set_xlabel("radius of the perturbation (l2)")
+        said = f"sigma = {format_number(sigma)}, n = {runs[0].n:,}, alpha = {format_number(ALPHA)}"
+        axes.set_title(f"certified label, {said}", fontsize=9.5)
+        axes.legend(loc="upper right", fontsize=9)
+    panels[0].set_ylim(0.0, 1.0)
+    panels[0].set_ylabel("certified accuracy")
+    return figure
 
 
 def _draw(axes: "Axes", counts: Counts, run: Evaluation, measure: str, lines: Sequence[Line]) -> None:

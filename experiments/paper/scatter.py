@@ -19,7 +19,7 @@ from experiments.paper.confidence import (
 )
 from experiments.paper.evaluation import ALPHA, Evaluation
 from experiments.paper.png import write_png
-from holdfast.plotting import PALETTE, house_style
+from holdfast.plotting import PALETTE
 from holdfast.scores.rounding import floor_significant, format_number
 
 if TYPE_CHECKING:
@@ -66,23 +66,22 @@ class Scatter:
 
 def scatter_figure(scatters: Sequence[Scatter]) -> "Figure":
     """The paper's figure 3, a column per run: the network's own softmax above, the average score below."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
-    with house_style():
-        figure = Figure(figsize=(max(6.6, 4.6 * len(scatters)), 8.0))
-        grid = figure.subplots(len(PANELS), len(scatters), sharey=True, squeeze=False)
-        for row, panel in zip(grid, PANELS, strict=True):
-            for axes, scatter in zip(row, scatters, strict=True):
-                _draw(axes, scatter, panel)
-            row[0].set_ylabel(panel.axis)
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        run = scatters[0].run
-        title = (
-            "All three numbers are about the class that the smoothed classifier predicts "
-            f"(n = {run.n:,}, alpha = {format_number(ALPHA)} each). That class is:"
-        )
-        figure.legend(handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9)
-        return figure
+    figure = HouseFigure(figsize=(max(6.6, 4.6 * len(scatters)), 8.0))
+    grid = figure.subplots(len(PANELS), len(scatters), sharey=True, squeeze=False)
+    for row, panel in zip(grid, PANELS, strict=True):
+        for axes, scatter in zip(row, scatters, strict=True):
+            _draw(axes, scatter, panel)
+        row[0].set_ylabel(panel.axis)
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    run = scatters[0].run
+    title = (
+        "All three numbers are about the class that the smoothed classifier predicts "
+        f"(n = {run.n:,}, alpha = {format_number(ALPHA)} each). That class is:"
+    )
+    figure.legend(handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9)
+    return figure
 
 
 def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from experiments.paper.png import write_png
-from holdfast.plotting import PALETTE, house_style
+from holdfast.plotting import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,25 +68,24 @@ def naive_of(steps: WorstCase) -> WorstCase:
 
 def worst_case_figure() -> "Figure":
     """Both worst cases with the same average at x, and what becomes of the average as x moves."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     naive = naive_of(STEPS)
-    with house_style():
-        figure = Figure(figsize=(11.0, 3.9))
-        left, middle, right = figure.subplots(1, 3)
-        _draw_classifier(left, naive, "naive: only the average is known")
-        _draw_classifier(middle, STEPS, "CDF: the distribution is known")
-        r = np.linspace(0.0, 3.0, 121)
-        right.plot(r, STEPS.average(r), color=PALETTE[0], label="CDF (Theorem 2)")
-        right.plot(r, naive.average(r), "--", color=PALETTE[1], label="naive (Theorem 1)")
-        right.axvline(SHIFT, color="0.6", linewidth=1.0, linestyle=":")
-        right.set_xlim(0.0, 3.0)
-        right.set_ylim(0.0, 1.0)
-        right.set_xlabel("distance to x, in sigma")
-        right.set_ylabel("least average score")
-        right.set_title("the same average at x, moved away", fontsize=10)
-        right.legend(loc="upper right")
-        return figure
+    figure = HouseFigure(figsize=(11.0, 3.9))
+    left, middle, right = figure.subplots(1, 3)
+    _draw_classifier(left, naive, "naive: only the average is known")
+    _draw_classifier(middle, STEPS, "CDF: the distribution is known")
+    r = np.linspace(0.0, 3.0, 121)
+    right.plot(r, STEPS.average(r), color=PALETTE[0], label="CDF (Theorem 2)")
+    right.plot(r, naive.average(r), "--", color=PALETTE[1], label="naive (Theorem 1)")
+    right.axvline(SHIFT, color="0.6", linewidth=1.0, linestyle=":")
+    right.set_xlim(0.0, 3.0)
+    right.set_ylim(0.0, 1.0)
+    right.set_xlabel("distance to x, in sigma")
+    right.set_ylabel("least average score")
+    right.set_title("the same average at x, moved away", fontsize=10)
+    right.legend(loc="upper right")
+    return figure
 
 
 def write_worst_case(folder: Path) -> list[Path]:
