@@ -36,7 +36,8 @@ def test_every_plot_appears_in_a_fresh_notebook_ours_and_the_users(
         "cert.plot(pyplot.gca());",
         "cert",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    v4: Any = nbformat.v4
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     shown = executed(notebook, tmp_path, monkeypatch)
     assert ["image/png" in kinds for kinds in shown] == [False, True, True, True, True, True, False]
     assert "text/html" in shown[6]

@@ -34,12 +34,11 @@ def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str])
 def test_in_a_pipe_a_line_comes_now_and_then_the_later_the_rarer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr(progress, "time", clock)
-    now = 0.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    now = [0.0]
     with progress_bar("certifying", 3_600, show=True) as line:
         for _ in range(3_600):
-            now += 1.0
+            now[0] += 1.0
             line(1)
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "certifying: 2 of 3,600 copies, 1 copies/s, 60 min left"
@@ -58,7 +57,7 @@ def test_a_notebook_shows_a_bar_that_goes_when_the_work_is_over(
         return SimpleNamespace(update=lambda data, **_: shown.append(data["text/html"]))
 
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     with progress_bar("certifying <b>", 10) as line:
         line(3)
         assert shown == []
