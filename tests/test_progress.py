@@ -34,8 +34,8 @@ def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str])
 def test_in_a_pipe_a_line_comes_now_and_then_the_later_the_rarer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with progress_bar("certifying", 3_600, show=True) as line:
         for _ in range(3_600):
             now[0] += 1.0

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement, without_nan
 from experiments.paper.evaluation import ALPHA, Evaluation, histogram, in_order
-from experiments.paper.png import write_png
 from experiments.paper.softmax import NAME, PlainSoftmax
-from holdfast.plotting import PALETTE
+from experiments.paper.written import write_figure
+from holdfast.plotting import PALETTE, in_symbols
 from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def human_figure(studies: Sequence[Study]) -> "Figure":
                 fmt="o",
                 markersize=4.5,
                 color=PALETTE[number],
-                label=each.title,
+                label=in_symbols(each.title),
             )
         axes.axvline(0.0, color="0.4", linewidth=1.0)
         axes.set_title(reading.title, fontsize=10)
@@ -167,7 +167,7 @@ def human_figure(studies: Sequence[Study]) -> "Figure":
     panels[0].invert_yaxis()
     figure.supxlabel("Spearman's rank correlation with people's confidence (95% bootstrap interval)", fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=min(2, len(studies)), fontsize=9)
+    figure.legend(handles, labels, loc="outside upper right", ncols=min(2, len(studies)), fontsize=9, edgecolor="none")
     return figure
 
 
@@ -239,7 +239,7 @@ def write_study(studies: Sequence[Study], out: Path) -> list[Path]:
     page, numbers = out / "human.md", out / "human.json"
     page.write_text(as_markdown(studies), encoding="utf-8")
     numbers.write_text(json.dumps(as_json(studies), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    return [write_png(human_figure(studies), out / "human.png"), page, numbers]
+    return [*write_figure(human_figure(studies), out / "human.png"), page, numbers]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

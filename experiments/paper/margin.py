@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.paper.evaluation import CIFAR10_NAMES
-from experiments.paper.png import write_png
+from experiments.paper.written import write_figure
 from holdfast.plotting import PALETTE
 
 if TYPE_CHECKING:
@@ -40,4 +40,4 @@ def margin_figure() -> "Figure":
 
 def write_margin(folder: Path) -> list[Path]:
     """The figure; its numbers are in this file."""
-    return [write_png(margin_figure(), folder / "margin.png")]
+    return write_figure(margin_figure(), folder / "margin.png")

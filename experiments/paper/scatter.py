@@ -18,7 +18,7 @@ from experiments.paper.confidence import (
     rank_correlations,
 )
 from experiments.paper.evaluation import ALPHA, Evaluation
-from experiments.paper.png import write_png
+from experiments.paper.written import write_figure
 from holdfast.plotting import PALETTE
 from holdfast.scores.rounding import floor_significant, format_number
 
@@ -78,9 +78,11 @@ def scatter_figure(scatters: Sequence[Scatter]) -> "Figure":
     run = scatters[0].run
     title = (
         "All three numbers are about the class that the smoothed classifier predicts "
-        f"(n = {run.n:,}, alpha = {format_number(ALPHA)} each). That class is:"
+        f"(n = {run.n:,}, α = {format_number(ALPHA)} each). That class is:"
     )
-    figure.legend(handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9)
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9, edgecolor="none"
+    )
     return figure
 
 
@@ -103,7 +105,7 @@ def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:
                     [scatter.run.name, scatter.run.sigma, *classes, radius, score, softmax, point.preferred, largest]
                 )
     return [
-        write_png(scatter_figure(scatters), folder / "score_against_radius.png"),
+        *write_figure(scatter_figure(scatters), folder / "score_against_radius.png"),
         target,
         _write_correlations(scatters, folder / "score_against_radius.json"),
     ]
@@ -119,10 +121,10 @@ def _draw(axes: "Axes", scatter: Scatter, panel: Panel) -> None:
         )
     rho = scatter.everyone.rho[panel.key]
     axes.set_title(
-        f"{scatter.run.title} ({len(radius)} inputs)\nrank correlation {rho}",
+        f"{scatter.run.heading}\n{len(radius)} inputs, rank correlation {rho}",
         fontsize=9.5,
     )
-    axes.set_xlabel("certified radius of the label (l2)")
+    axes.set_xlabel("certified radius of the label (ℓ₂)")
     axes.set_xlim(left=-0.02 * float(radius.max() or 1.0))
     axes.set_ylim(-0.02, 1.02)
 

@@ -25,10 +25,10 @@ from holdfast.runs.plot import (
     plain,
     radii_label,
     run_titles,
-    threshold_handles,
 )
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list
 
 
 def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "Figure":
-    """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run.
+    """Certified accuracy against radius: a row per run, a panel per threshold, a colour and a line style per method.
 
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
     """
@@ -65,33 +65,50 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         figure = HouseFigure(figsize=(5.6, 3.8))
         _draw_labels(figure.subplots(), runs, question)
         return figure
-    figure = HouseFigure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
     thresholds = question.thresholds_for(runs[0], measure)
     methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
     lines = line_styles(methods, thresholds)
-    panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-    for axes, run, title in zip(panels, runs, run_titles(runs), strict=True):
+    colours = dict(zip(methods, PALETTE, strict=False))
+    figure = HouseFigure(figsize=(max(5.6, 3.2 * len(thresholds)), 2.6 * len(runs) + 0.9))
+    grid = figure.subplots(len(runs), len(thresholds), sharex=True, sharey=True, squeeze=False)
+    furthest = 0.0
+    for panels, run, title in zip(grid, runs, run_titles(runs), strict=True):
         radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
-        own = {method: lines[method] for method in chosen}
-        reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
-        frame(axes, run, radii, reach)
-        axes.set_title(title, fontsize=9.5)
-    for axes in panels:
-        axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels))
-    panels[0].set_ylabel("certified accuracy")
+        for axes, threshold in zip(panels, thresholds, strict=True):
+            reach = 0.0
+            for method in chosen:
+                drawn = draw_accuracy(
+                    axes,
+                    run,
+                    measure,
+                    radii=radii,
+                    lines={method: lines[method]},
+                    thresholds=(threshold,),
+                    interval=LEVEL if method == chosen[0] else None,
+                    colours=(colours[method],),
+                )
+                reach = max(reach, drawn)
+            frame(axes, run, radii, reach)
+            furthest = max(furthest, axes.get_xlim()[1])
+            # The row's title stands above its panels' and is as wide as the row: it asks for no room of its own.
+            axes.set_title(f"\n{plain(run.measure(measure).title)} > {format_number(threshold)}", fontsize=9.5)
+            axes.set_xlabel("")
+        panels[0].set_title(title.replace("\n", ", ") + "\n", loc="left", fontsize=9.5).set_in_layout(False)
+        panels[0].set_ylabel("certified accuracy")
+    for axes in grid[-1]:
+        axes.set_xlim(0.0, furthest)
+        axes.set_xlabel(radii_label(runs))
     band = Patch(
         facecolor="0.35", alpha=0.12, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
     )
     figure.legend(
-        handles=[*method_handles(lines), band],
+        handles=[*method_handles(lines, colours), band],
         loc="outside lower center",
-        ncols=min(len(lines) + 1, max(2, 2 * len(runs))),
+        ncols=min(len(lines) + 1, 4),
         fontsize=8.5,
         handlelength=2.6,
         edgecolor="none",
     )
-    handles = threshold_handles(runs[0].measure(measure), thresholds)
-    panels[-1].legend(handles=handles, loc="best", fontsize=8.5, edgecolor="none")
     return figure
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 LineStyle = Literal["-", "--", ":", "-."] | tuple[float, tuple[float, ...]]
 LINES: tuple[LineStyle, ...] = ("-", "--", ":", "-.", (0.0, (6.0, 1.5, 1.0, 1.5, 1.0, 1.5)), (0.0, (1.0, 4.0)))
-DATA_TITLES = {"cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
+DATA_TITLES = {"cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "imagenet500": "ImageNet"}
+"""Names of data in words, for figures; any other is written as it was recorded."""
 _LONGEST = 40
 
 
@@ -93,12 +94,19 @@ def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "lis
     return colour_handles([f"{plain(measure.title)} > {format_number(threshold)}" for threshold in thresholds])
 
 
-def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
-    """Legend entries that say the line styles."""
+def method_handles(lines: Mapping[str, LineStyle], colours: Mapping[str, str] | None = None) -> "list[Artist]":
+    """Legend entries that say the line styles, and the methods' colours where those mean methods too."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, linewidth=1.8, linestyle=line, label=method_description(method))
+        Line2D(
+            [],
+            [],
+            color="0.35" if colours is None else colours[method],
+            linewidth=1.8,
+            linestyle=line,
+            label=method_description(method),
+        )
         for method, line in lines.items()
     ]
 

@@ -276,7 +276,7 @@ class Run(ABC):
         axes.set_title(run_titles([self])[0], fontsize=9.5)
         axes.set_ylabel("certified accuracy")
         if not levels:
-            handles = method_handles(lines, colour=PALETTE[0])
+            handles = method_handles(lines, dict.fromkeys(lines, PALETTE[0]))
         else:
             handles = threshold_handles(self.measure(of), levels)
             handles += method_handles(lines) if len(chosen) > 1 else []
