@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds import Curves, Method, bound_many
 from holdfast.bounds.search import largest_radius
+from holdfast.certificates.card import classes_card
 from holdfast.certificates.evidence import Provenance, check_claimed, check_claims
 from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
@@ -77,6 +78,9 @@ class ClassCertificate:
             )
         method.check_noise(noise)
         return wanted
+
+    def _repr_html_(self) -> str:
+        return classes_card(self)
 
     @property
     def classes(self) -> int:
