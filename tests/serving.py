@@ -1,6 +1,7 @@
 """A service on a free port of this machine, for tests: the real server, in a thread."""
 
 import io
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,10 +16,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from torch import nn
 
 import holdfast as hf
-from holdfast.serve.app import create_app
-from holdfast.serve.limits import Limits
-from holdfast.serve.server import listen
-from holdfast.serve.service import Served, Service
+from holdfast.service.callers import Keys
+from holdfast.service.limits import Limits
+from holdfast.service.server import config_for, listen
+from holdfast.service.service import Served, Service
 from networks import small_net
 
 SIGMA = 0.3
@@ -73,19 +74,22 @@ def small_served(net: nn.Module | None = None) -> Served:
 
 @contextmanager
 def running(
-    served: Served | None = None, *, limits: Limits | None = None, key: str | None = None, host: str = "127.0.0.1"
+    served: Served | None = None,
+    *,
+    limits: Limits | None = None,
+    keys: Keys | None = None,
+    key: str | None = None,
+    secret: bytes | None = None,
+    resting_seconds: int = 15,
+    send_buffer: int | None = None,
 ) -> Iterator[Running]:
     """Serve in a thread until the block is left; then everything must end."""
-    service = Service(served or small_served(), limits or Limits())
+    service = Service(served or small_served(), limits or Limits(), secret)
     taken = listen("127.0.0.1", 0)
+    if send_buffer is not None:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    config = uvicorn.Config(
-        create_app(service, host=host, key=key),
-        log_level="warning",
-        access_log=False,
-        ws="none",
-        timeout_graceful_shutdown=3,
-    )
+    config = config_for(service, host="127.0.0.1", keys=keys or Keys(key), resting_seconds=resting_seconds)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()

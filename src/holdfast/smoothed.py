@@ -104,7 +104,7 @@ class SmoothedClassifier(NoisyModel):
             n, n0, alpha, claims, sides, method: see :class:`Settings`.
             aim: a radius named beforehand, for a tighter bound there: the best of ``method`` and ``Tangent(aim)``, for half of alpha each.
             seed, index: key the noise, for a replay; the seed is secret by default, and recorded.
-            batch, progress: in place of the classifier's batch size; a bar, by default if stderr is a terminal.
+            batch, progress: in place of the classifier's batch size; a bar, by default in a terminal and in a notebook.
         """
         asked = Settings(n, n0, alpha, claims, sides, method, aim)
         return next(self.stream([x], [index], asked, seed=seed, batch=batch, progress=progress))

@@ -541,7 +541,9 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
     assert "needs an API key" in capsys.readouterr().err
     assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
     assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
-    monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
+    for name in [name for name in sys.modules if name.startswith("holdfast.service")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
     assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err
 

@@ -25,6 +25,7 @@ from holdfast.certificates.settings import Settings
 from holdfast.cli.app import run as holdfast
 from holdfast.measures import DEFAULT_MEASURES, Mass, MeasureInfo
 from holdfast.noise import Gaussian, Noise, Uniform
+from holdfast.plotting import in_symbols
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
@@ -38,6 +39,7 @@ from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.resume import check_same
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import PAPER_RADII, export_name, log_numbers, read_log, write_log
+from holdfast.scores.rounding import format_number
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from made_runs import Made, made_run
@@ -154,19 +156,21 @@ def test_figures_are_drawn_for_each_and_name_its_norm(made: CertifiedRun, tmp_pa
     for info in further(made):
         assert f"certified_accuracy_{info.name}.png" in names
         figure = accuracy_figure([made], info.name, Question())
-        assert figure.axes[0].get_xlabel() == f"radius of the perturbation ({made.noise.norm})"
-        assert made.noise.title in figure.axes[0].get_title()
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
-        assert legend.get_texts()[0].get_text().startswith(f"{info.title} > ")
+        assert [axes.get_xlabel() for axes in figure.axes] == 3 * [
+            f"radius of the perturbation ({in_symbols(made.noise.norm)})"
+        ]
+        assert in_symbols(made.noise.title) in figure.axes[0].get_title(loc="left")
+        assert [axes.get_title().strip() for axes in figure.axes] == [
+            f"{info.title} > {format_number(threshold)}" for threshold in made.thresholds(info.name)
+        ]
         assert made.plot_certified_accuracy(info.name).get_xlim()[1] <= 4 * made.noise.scale
-    assert names[-2:] == ["certified_accuracy_label.png", "certified_accuracy_label.svg"]
+    assert names[-3:] == [f"certified_accuracy_label.{kind}" for kind in ("png", "svg", "pdf")]
     pyplot.close("all")
 
 
 def test_runs_in_two_norms_are_not_drawn_as_one(tmp_path: Path) -> None:
     both = [made_run(tmp_path / "a", 3), made_run(tmp_path / "b", 3, noise=Uniform(0.5))]
-    assert accuracy_figure(both, "label", Question()).axes[0].get_xlabel() == "radius of the perturbation (l2 or l1)"
+    assert accuracy_figure(both, "label", Question()).axes[0].get_xlabel() == "radius of the perturbation (ℓ₂ or ℓ₁)"
     assert document_of(both)["norms"] == ["l2", "l1"]
 
 

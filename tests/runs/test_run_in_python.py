@@ -152,6 +152,9 @@ def test_a_run_and_what_is_made_of_it_say_what_they_are(run: CertifiedRun) -> No
         repr(classes)
         == f"ClassCertificate(class {classes.predicted} of 12; scores, gaps; n=400, Gaussian(sigma=0.2), alpha=0.001)"
     )
+    assert str(classes).startswith(
+        f"Class {classes.predicted}: for every perturbation up to radius 0.2, its average score stays"
+    )
 
 
 def test_a_triage_says_what_it_is_in_a_line(tmp_path: Path) -> None:

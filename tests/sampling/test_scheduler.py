@@ -2,7 +2,9 @@
 
 import pickle
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -219,6 +221,29 @@ def test_a_job_is_divided_among_those_who_wait_and_what_wants_little_comes_along
         copies[piece.open.request.position] += piece.span.copies
     assert copies[3] == 140
     assert all(0 < copies[k] <= BLOCK for k in range(3))
+
+
+def test_callers_share_equally_however_many_requests_each_has() -> None:
+    executor = OutOfOrder(in_flight=1)
+    many = [replace(certify(k, n=20_000), caller="many") for k in range(20)]
+    one = replace(certify(20, n=20_000), caller="one")
+    late = replace(certify(21, n=6_000), caller="late")
+
+    def arriving() -> Iterator[CertifyRequest | None]:
+        yield from many
+        yield one
+        while len(executor.jobs) < 6:
+            yield None
+        yield late
+
+    finished = Scheduler(executor, sizer(4_000, sharing=8, most_open=64), in_order=False).run(arriving())
+    assert next(finished) is late
+    assert next(finished) is one
+    copies = Counter[str]()
+    for piece in (piece for job in executor.jobs for piece in job.pieces):
+        copies[piece.open.request.caller] += piece.span.copies
+    assert copies["one"] == 20_040
+    assert 0.7 * copies["one"] < copies["many"] < 1.5 * copies["one"]
 
 
 @pytest.mark.parametrize(("copies", "expected"), [(1_400, 5), (280, 2), (140, 1)])

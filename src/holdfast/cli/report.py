@@ -25,7 +25,7 @@ def report(
         help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out.",
     ),
     figures: Path | None = typer.Option(
-        None, help="Folder for the figures (PNG and SVG); default: figures/ in the (first) run. Text only."
+        None, help="Folder for the figures (PNG, SVG and PDF); default: figures/ in the (first) run. Text only."
     ),
     out: Path | None = typer.Option(
         None,

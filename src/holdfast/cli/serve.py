@@ -1,7 +1,7 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
 import json
-from importlib.util import find_spec
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, how_to_install, reading
+from holdfast.errors import InvalidArgument, reading
 
 if TYPE_CHECKING:
     from holdfast.triage import Triage
 
-_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def serve(
@@ -42,6 +42,19 @@ def serve(
     api_key: str | None = typer.Option(
         None, envvar="HOLDFAST_API_KEY", help="What callers must send; better in the environment than typed here."
     ),
+    keys: Path | None = typer.Option(
+        None, help='TOML with a key for each caller, read at each request: [NAME], key = "...", perhaps fresh = true.'
+    ),
+    secret: Path | None = typer.Option(
+        None,
+        help="A file with the secret that seeds follow from, made if it is not there; default: another one at each start.",
+    ),
+    access_log: Path | None = typer.Option(
+        None, help="A file for a line of JSON for each answer, and why it was refused if it was."
+    ),
+    log_level: str = typer.Option(
+        "error", help="Of what is said on stderr: debug, info (each answer), warning or error."
+    ),
     open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
     max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
@@ -56,22 +69,19 @@ def serve(
     compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
-
     from holdfast.cli.models import compare_noise, open_model
-    from holdfast.serve.limits import Limits, upload_for
-    from holdfast.serve.server import check_address
-    from holdfast.serve.server import serve as run
-    from holdfast.serve.service import Served
+    from holdfast.service.callers import Keys
+    from holdfast.service.limits import Limits, upload_for
+    from holdfast.service.server import check_address
+    from holdfast.service.server import serve as run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.datasets.labelled import LabelledData
     from holdfast.zoo.datasets.open import open_dataset
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
-    check_address(host, port, api_key)
+    check_address(host, port, Keys(api_key, keys))
+    level = options.choice(log_level, "--log-level", _LEVELS)
     inputs: LabelledData | None = None
     if data is not None:
         inputs = open_dataset(data, split=split)
@@ -103,11 +113,20 @@ def serve(
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
     run(
-        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
+        smoothed,
+        shape,
+        name=model,
+        labels=() if inputs is None else inputs.label_names,
+        samples=samples,
+        triage=rule,
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,
         key=api_key,
+        keys=keys,
+        secret=secret,
+        access_log=access_log,
+        log_level=logging.getLevelNamesMapping()[level.upper()],
         browser=open_,
         say=say,
     )

@@ -17,7 +17,7 @@ from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
-from holdfast.plotting import PALETTE, house_style
+from holdfast.plotting import PALETTE
 from holdfast.progress import OnDone, ignore
 from holdfast.runs.audit import Audit
 from holdfast.runs.config_checks import check_config
@@ -221,6 +221,11 @@ class Run(ABC):
 
         return verify(self.path, key=None if key is None else Path(key))
 
+    def _repr_html_(self) -> str:
+        from holdfast.runs.card import run_card
+
+        return run_card(self)
+
     def __len__(self) -> int:
         return len(self.answers.index)
 
@@ -329,9 +334,7 @@ class Run(ABC):
         lists what can be compared). Bands are confidence intervals of the sample's share (Clopper-Pearson, each point
         on its own): how far it may be from that of the population the inputs were drawn from. ``interval=None`` omits them.
         """
-        from matplotlib import pyplot
-
-        from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, threshold_handles
+        from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, run_titles, threshold_handles
 
         of = measure or next((each for each in self.measures if each != "label"), "label")
         if of not in self.measures:
@@ -346,27 +349,32 @@ class Run(ABC):
             raise InvalidArgument(
                 f"radii must be one or more numbers, got {radii!r}; leave them out for the usual ones"
             )
-        with house_style():
-            # Many lines leave no corner free: a figure of our own has room beside them.
-            beside = axes is None and len(chosen) > 1
-            if axes is None:
-                _, axes = pyplot.subplots(figsize=(7.8 if beside else 5.6, 3.8))
-            lines = line_styles(chosen, levels)
-            reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
-            frame(axes, self, at, reach if radii is None else float(at.max()))
-            axes.set_ylabel("certified accuracy")
-            if not levels:
-                handles = method_handles(lines, colour=PALETTE[0])
-            else:
-                handles = threshold_handles(self.measure(of), levels)
-                handles += method_handles(lines) if len(chosen) > 1 else []
-            axes.legend(
-                handles=handles,
-                loc="upper left" if beside else "best",
-                bbox_to_anchor=(1.0, 1.0) if beside else None,
-                fontsize=8.5,
-                handlelength=2.6,
-            )
+        # Many lines leave no corner free: a figure of our own has room beside them.
+        beside = axes is None and len(chosen) > 1
+        if axes is None:
+            from matplotlib import pyplot
+
+            from holdfast.house_figure import HouseFigure
+
+            axes = pyplot.figure(FigureClass=HouseFigure, figsize=(7.8 if beside else 5.6, 3.8)).add_subplot()
+        lines = line_styles(chosen, levels)
+        reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
+        frame(axes, self, at, reach if radii is None else float(at.max()))
+        axes.set_title(run_titles([self])[0], fontsize=9.5)
+        axes.set_ylabel("certified accuracy")
+        if not levels:
+            handles = method_handles(lines, dict.fromkeys(lines, PALETTE[0]))
+        else:
+            handles = threshold_handles(self.measure(of), levels)
+            handles += method_handles(lines) if len(chosen) > 1 else []
+        axes.legend(
+            handles=handles,
+            loc="upper left" if beside else "best",
+            bbox_to_anchor=(1.0, 1.0) if beside else None,
+            fontsize=8.5,
+            handlelength=2.6,
+            edgecolor="none",
+        )
         return axes
 
     def _axis(self) -> NDArray[np.float64]:

@@ -41,6 +41,7 @@ class Request(ABC, Generic[T]):
         n0, n: copies to choose a class by, and to count for it at most.
         shift: how far the input was from the point ``x`` that is sampled.
         position: the input's place among those that were given.
+        caller: who asks; where requests share jobs, callers share them equally.
         seconds: how long its copies took.
         compiled: whether the model ran compiled.
         over: nothing more is to be sampled for it: it is finished, or whoever asked has left.
@@ -53,6 +54,7 @@ class Request(ABC, Generic[T]):
     n: int
     shift: float = field(default=0.0, kw_only=True)
     position: int = field(default=0, kw_only=True)
+    caller: str = field(default="", kw_only=True)
     seconds: float = field(default=0.0, init=False)
     compiled: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)

@@ -86,7 +86,7 @@ class JobSizer:
         least: copies that a job has if there are so many.
         together: whether one job may choose a class and count for it.
         parallel: jobs that are run at once; the last ones are smaller, so that all end together.
-        sharing: among how many requests a job is divided; 1 for one after the other, in their order.
+        sharing: among how many requests, of as many callers as possible, a job is divided; 1 for one after the other, in order.
         most_open: requests that are open at once.
     """
 
@@ -193,6 +193,7 @@ class Scheduler:
         self._in_order, self._isolate = in_order, isolate
         self._open: list[_Open] = []
         self._again: list[Job] = []
+        self._had: dict[str, int] = {}
         self._places = self._next = self._out = 0
 
     def run(self, requests: Iterable[AnyRequest | None]) -> Iterator[AnyRequest]:
@@ -240,7 +241,8 @@ class Scheduler:
         sizer, pieces = self._sizer, list[Piece]()
         left = sum(each.waiting for each in waiting)
         room = min(sizer.copies, max(sizer.least, left // sizer.parallel))
-        share = max(1, room // min(len(waiting), sizer.sharing))
+        callers = len({each.request.caller for each in waiting})
+        share = max(1, room // min(len(waiting) if callers == 1 else callers, sizer.sharing))
         small = block_rows(waiting[0].spans[0].x.shape) // 2
         # No block of noise is begun for a last quarter; unless everything has room.
         enough = room // 4 if room < left else 0
@@ -251,10 +253,19 @@ class Scheduler:
                 taken = each.take(min(share, room), together=sizer.together)
                 room -= sum(piece.span.copies for piece in taken)
                 pieces += taken
-        if sizer.sharing > 1:  # the others' turn comes first next time
-            served = {id(piece.open) for piece in pieces}
-            self._open.sort(key=lambda each: id(each) in served)
+        if sizer.sharing > 1:
+            self._take_turns(pieces)
         return Job(tuple(pieces)) if pieces else None
+
+    def _take_turns(self, pieces: Sequence[Piece]) -> None:
+        """The callers with the least copies come first next time, and of one caller's requests those that were not served."""
+        had = {each.request.caller: self._had.get(each.request.caller) for each in self._open}
+        least = min((copies for copies in had.values() if copies is not None), default=0)
+        self._had = {caller: least if copies is None else copies for caller, copies in had.items()}
+        for piece in pieces:
+            self._had[piece.open.request.caller] += piece.span.copies
+        served = {id(piece.open) for piece in pieces}
+        self._open.sort(key=lambda each: (self._had[each.request.caller], id(each) in served))
 
     def _take(self, done: Done) -> None:
         if isinstance(done.counts, Exception):

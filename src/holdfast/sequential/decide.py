@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from holdfast.bounds.tangent import FARTHEST, Pilot, TangentFamily, joined, summarise
 from holdfast.errors import InvalidInput
 from holdfast.noise import Noise, as_noise
+from holdfast.notebook import Bar, card
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.scores.rounding import format_number
 from holdfast.validation import check_alpha, check_count, check_radius, check_support, check_threshold
@@ -53,6 +54,9 @@ class Decision:
 
     def __str__(self) -> str:
         return self.reason
+
+    def _repr_html_(self) -> str:
+        return card(str(self), Bar(f"{self.samples:,} of at most {self.n_max:,} samples", self.samples, self.n_max))
 
 
 def decide(

@@ -15,7 +15,7 @@ from holdfast.noise import describe_step
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
-from holdfast.triage.figure import triage_figure
+from holdfast.triage.figure import triage_card, triage_figure
 from holdfast.triage.reliability import Reliability
 from holdfast.triage.rule import Verdict
 
@@ -191,6 +191,9 @@ class Triage:
             f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without an "
             f"attack, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
         )
+
+    def _repr_html_(self) -> str:
+        return triage_card(self)
 
     def figure(self) -> "Figure":
         """Error and coverage against the threshold, under attack and without."""

@@ -37,6 +37,11 @@ function className(run, number) {
   return run.classes[number] === undefined ? `class ${number}` : run.classes[number];
 }
 
+// A class by its number and, if it has one, its name.
+function classText(run, number) {
+  return run.classes[number] === undefined ? className(run, number) : `${number} (${run.classes[number]})`;
+}
+
 // The measure to show of a run: the one that was asked for, or what the run has.
 function measureOf(run, wanted) {
   return run.measures[wanted] ? wanted : Object.keys(run.measures)[0] || null;
