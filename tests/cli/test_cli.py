@@ -548,6 +548,23 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
     assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err
 
 
+def test_a_signal_that_comes_while_the_arguments_are_read_has_its_own_exit_code_too() -> None:
+    """There the library that reads them turns an interrupt into an exit code of its own."""
+    script = """
+import os, signal, sys
+from typer.core import TyperGroup
+from holdfast.cli import app
+
+def interrupted(*_, **__):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+TyperGroup.make_context = interrupted
+sys.argv = ["holdfast", "doctor"]
+app.main()
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 128 + signal.SIGTERM
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_who_ends_the_process_gets_what_ctrl_c_gets(tmp_path: Path, name: str) -> None:

@@ -498,7 +498,7 @@ def test_the_csv_of_a_page_is_that_of_the_bounds(made: CertifiedRun, tmp_path: P
     for info in further(made):
         found.locator("#measure").select_option(info.name)
         assert f"average {info.title} above" in found.locator("#verdict").inner_text()
-        assert f"({made.norm})" in found.locator("#by-radius").inner_text()
+        assert {"l1": "(ℓ₁)", "l2": "(ℓ₂)"}[str(made.norm)] in found.locator("#by-radius").inner_text()
         threshold = round(made.thresholds(info.name)[1], 2)
         found.locator("#threshold-number").fill(str(threshold))
         radius = float(found.locator("#radius-value").inner_text())

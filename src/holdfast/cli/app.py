@@ -70,7 +70,7 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(RunError.exit_code) from error
         except KeyboardInterrupt as error:
             Terminal(stderr=True).print("holdfast: interrupted", style="red")
-            raise typer.Exit(SIGNALLED + error.args[0] if error.args else INTERRUPTED) from error
+            raise typer.Exit(INTERRUPTED) from error
 
     return refusing
 
@@ -104,13 +104,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _interrupt(number: int, _: FrameType | None) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def main() -> None:
     """The ``holdfast`` program: ends in the same way at Ctrl-C, SIGTERM and SIGHUP."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
     for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
         if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
-            signal.signal(signal.Signals[name], _interrupt)
-    sys.exit(run())
+            signal.signal(signal.Signals[name], interrupt)
+    code = run()
+    sys.exit(SIGNALLED + received[0] if received and code == INTERRUPTED else code)
