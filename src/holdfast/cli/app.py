@@ -14,6 +14,7 @@ from holdfast.cli.console import Terminal
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.drift import drift
 from holdfast.cli.recheck import recheck
 from holdfast.cli.report import report
 from holdfast.cli.runs import compact, export, import_command
@@ -87,6 +88,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compact": compact,
     "verify": verify,
     "triage": triage,
+    "drift": drift,
     "train": train,
     "serve": serve,
     "doctor": doctor,

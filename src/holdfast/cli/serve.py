@@ -1,18 +1,14 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, how_to_install, reading
-
-if TYPE_CHECKING:
-    from holdfast.triage import Triage
+from holdfast.cli.drift import read_triage
+from holdfast.errors import InvalidArgument, how_to_install
 
 _NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
@@ -99,7 +95,7 @@ def serve(
         precision=precision,
         compile=bool(compiled),
     )
-    rule = None if triage is None else read_triage(triage)
+    rule = None if triage is None else read_triage(triage, "--triage")
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
     run(
@@ -111,12 +107,3 @@ def serve(
         browser=open_,
         say=say,
     )
-
-
-def read_triage(path: Path) -> "Triage":
-    """What ``holdfast triage --out`` wrote."""
-    from holdfast.triage import Triage
-
-    remedy = "--triage must be a file that 'holdfast triage --out' wrote"
-    with reading(path, InvalidArgument, "cannot be read", remedy=remedy):
-        return Triage.from_dict(json.loads(path.read_text(encoding="utf-8")))
