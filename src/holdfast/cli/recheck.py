@@ -32,7 +32,7 @@ def recheck(
     share: float = typer.Option(
         0.05, help="Claims are what this share of the run's copies would have certified; 1: what it certified."
     ),
-    max_: int | None = typer.Option(None, "--max", help="Recheck at most this many inputs of the run."),
+    max_: int | None = options.count(None, "--max", help="Recheck at most this many inputs of the run."),
     require: float = typer.Option(1.0, help="The share of the claims that must hold for exit code 0."),
     ledger: Path | None = typer.Option(None, help="A file of JSON lines to append the result to."),
     outputs: str = options.OUTPUTS,

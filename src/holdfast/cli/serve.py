@@ -39,10 +39,10 @@ def serve(
         None, envvar="HOLDFAST_API_KEY", help="What callers must send; better in the environment than typed here."
     ),
     open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
-    queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
-    max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
+    queue: int = options.count(128, help="Requests that wait or are answered at once; more are refused with 429."),
+    max_copies: int = options.count(1_000_000, help="Noisy copies of one request."),
     max_seconds: float = typer.Option(300.0, help="Time for one request."),
-    max_upload: int | None = typer.Option(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
+    max_upload: int | None = options.count(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
     replays: bool = typer.Option(True, "--replays/--no-replays", help="Whether callers may give a seed."),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,

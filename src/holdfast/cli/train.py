@@ -46,18 +46,18 @@ def train(
         "two for colour).",
     ),
     split: str = typer.Option("train", help="Which part of the dataset."),
-    epochs: int = typer.Option(30, help="Passes over the data."),
-    batch: int = typer.Option(256, help="Images per step."),
+    epochs: int = options.count(30, help="Passes over the data."),
+    batch: int = options.count(256, help="Images per step."),
     learning_rate: float = typer.Option(0.002, help="Peak learning rate of the one-cycle schedule."),
     weight_decay: float = typer.Option(0.0001, help="Pull of the weights towards zero."),
     optimizer: str = typer.Option("adamw", help="'adamw', or 'sgd' with Nesterov momentum."),
-    shift: int = typer.Option(0, help="Move images by up to this many pixels."),
+    shift: int = options.count(0, help="Move images by up to this many pixels."),
     objective: str | None = typer.Option(
         None,
         help="'plain', 'consistency' (Jeong & Shin), 'smoothadv' (Salman et al.) or 'certified' (the bound itself); by default plain, "
         "with the terms that --consistency and --sharpness add.",
     ),
-    copies: int | None = typer.Option(
+    copies: int | None = options.count(
         None, help="Noisy copies of each image in a step; default: 1 (consistency and smoothadv: 2, certified: 4)."
     ),
     consistency: float | None = typer.Option(
@@ -71,7 +71,7 @@ def train(
         None,
         help="How far smoothadv attacks images, and where certified takes the bound; default: 0.25 (certified: 0.5).",
     ),
-    steps: int | None = typer.Option(None, help="Of smoothadv's attack; default: 2."),
+    steps: int | None = options.count(None, help="Of smoothadv's attack; default: 2."),
     score: str | None = typer.Option(None, help="Of the certified confidence: 'log' (default) or 'brier'."),
     law: str | None = typer.Option(
         None,

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from holdfast.cli import options
-from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, check_place, say, write_new_file
 from holdfast.cli.drift import compare_networks, note_if_cut
 from holdfast.errors import InvalidArgument, NoThreshold
 
@@ -84,6 +84,7 @@ def triage(
         check_new_file(out)
     if figure is not None:
         check_new_figure(figure, "--figure")
+        check_place(figure)
     opened = Run.open(run)
     labelled = opened.labelled()
     applied = None

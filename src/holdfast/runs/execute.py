@@ -89,6 +89,7 @@ def execute(
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
+    RunFolder.check_place(plan.out)
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     step = _step(plan, smoothed)

@@ -65,6 +65,7 @@ def import_log(
         say(f"complete: {out} holds this log already")
         return there
     RunFolder.refuse(out)
+    RunFolder.check_place(out)
     RunFolder.check_room(out, bytes_needed=200 * len(log))
     with RunFolder.whole(out) as folder:
         folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
