@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import holdfast as hf
 from holdfast.cli.app import run
@@ -139,6 +140,57 @@ def test_every_precision_is_named_and_those_of_gpus_are_refused_on_a_cpu(capsys:
         asked = [*command, *EMBEDDED, *NOISE, "--precision", "tf32-convolutions", "--device", "cpu"]
         assert run(asked) == hf.InvalidArgument.exit_code
         assert "precision tf32-convolutions exists on CUDA GPUs only" in said(capsys)
+
+
+@pytest.fixture
+def grey_files(tmp_path: Path) -> Path:
+    """Twelve grey PNGs of 28 x 28, of two classes."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        path = tmp_path / "files" / "test" / str(number % 2) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (28, 28), dtype=np.uint8)).save(path)
+    return tmp_path / "files"
+
+
+def test_images_that_are_resized_are_announced_in_a_line_and_can_be_kept(
+    grey_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a"
+    asked = ["certify", "--model", "fashion-mnist", "--data", str(grey_files), *NOISE, "--n", "60", "--n0", "5"]
+    assert run([*asked, "--out", str(out)]) == hf.ModelError.exit_code
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: 12 of 12 images")]
+    assert len(notes) == 1
+    assert "such as one of 28 x 28, grey, are made 224 x 224, colour" in notes[0]
+    assert "a radius is measured after that; --size original keeps sizes and grey as they are" in notes[0]
+    assert run([*asked, "--out", str(out), "--size", "original", "--max", "4"]) == 0
+    assert "are made" not in said(capsys)
+    opened = hf.Run.open(out)
+    assert opened.config["size"] == "original"
+    # Whoever reads the run's data again takes them in the same size.
+    same = [str(out), "--model", "fashion-mnist", "--data", str(grey_files)]
+    assert run(["verify", *same]) == 0
+    assert run(["audit", *same, "--n", "60", "--radii", "0.1"]) == 0
+    assert run(["report", str(out), "--data", str(grey_files), "--format", "html"]) == 0
+
+
+def test_a_size_is_one_that_the_images_can_have(grey_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shapes = {size: hf.datasets.load(str(grey_files), size=size).shape for size in (None, 20, "original")}
+    assert shapes == {None: (3, 224, 224), 20: (3, 20, 20), "original": (1, 28, 28)}
+    x, _ = hf.datasets.load(str(grey_files), size="original")[0]
+    with Image.open(grey_files / "test" / "0" / "0.png") as file:
+        assert np.array_equal(x[0] * 255, np.asarray(file))
+    assert hf.datasets.load(str(grey_files), size=20)[0][0].shape == (3, 20, 20)
+    for size in (0, 10**6, "large"):
+        with pytest.raises(hf.DatasetError, match="size must be a number of pixels from 1 to 4,096, or 'original'"):
+            hf.datasets.load(str(grey_files), size=size)
+    with pytest.raises(hf.DatasetError, match="for folders of image files; fashion-mnist holds"):
+        hf.datasets.load("fashion-mnist", size=28)
+    Image.new("RGB", (28, 28)).save(grey_files / "test" / "1" / "z.png")
+    with pytest.raises(hf.DatasetError, match=r"z.png is of 28 x 28, and the first image of 28 x 28, grey"):
+        hf.datasets.load(str(grey_files), size="original").check()
+    assert run(["decide", *EMBEDDED, *NOISE, "--at-least", "0.5", "--radius", "0", "--size", "tall"]) == 2
+    assert "--size takes a number of pixels, or 'original'" in said(capsys)
 
 
 def test_audit_and_recheck_refuse_the_same_mistakes_with_the_same_codes(

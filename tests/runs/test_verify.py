@@ -459,5 +459,6 @@ def test_keys_of_openssl_are_understood(tmp_path: Path, run: Path) -> None:
         pytest.skip("openssl is not installed here")
     for line in ("genpkey -algorithm ed25519 -out key.pem", "pkey -in key.pem -pubout -out public.pem"):
         subprocess.run(["openssl", *line.split()], cwd=tmp_path, check=True)
+    (run / "manifest.sig").unlink()
     RunFolder(run).sign(signer(tmp_path / "key.pem"))
     assert verify(run, key=tmp_path / "public.pem").ok

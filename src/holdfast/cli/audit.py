@@ -57,7 +57,7 @@ def audit(
     plan = AuditPlan(options.numbers(radii, "--radii"), max_, measure, n, error, attack, options.seed_number(seed))
     opened = check_certified(Run.open(run))
     config = opened.config
-    whole = open_dataset(data, split=split or str(config.get("split", "test")))
+    whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))
     inputs = Images(whole, check_same_inputs(opened, whole))
     checkpoint = open_model(model, whole)
     check_images(whole.every(int(config.get("skip") or 1), config.get("max")), progress)

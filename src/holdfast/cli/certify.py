@@ -47,6 +47,7 @@ def certify(
     skip: int = options.count(1, help="Certify every k-th input."),
     max_: int | None = options.count(None, "--max", help="Certify at most this many inputs."),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     seed: str | None = options.SEED,
     device: str = options.DEVICE,
     precision: str | None = options.PRECISION,
@@ -92,7 +93,7 @@ def certify(
     settings = asked.resolved([measure.info for measure in (*DEFAULT_MEASURES, *measures)], added)
     known_seed = options.seed_number(seed)
     options.check_selection(skip, max_)
-    whole = open_dataset(data, split=split)
+    whole = open_dataset(data, split=split, size=options.image_size(size))
     inputs = whole.every(skip, max_)
     checkpoint = open_model(model, inputs)
     check_images(inputs, progress)
@@ -108,9 +109,9 @@ def certify(
             f"{classes}; if they are some of these, name the folders by the class numbers, or they are counted as wrong"
         )
     compare_noise(model, checkpoint, added, use="certified")
-    size = checkpoint.architecture.size
-    if len(inputs.shape) == 3 and inputs.shape[-1] != size:
-        note(f"{model} was made for images of {size} x {size}, and these have {inputs.shape[-2]} x {inputs.shape[-1]}")
+    side = checkpoint.architecture.size
+    if len(inputs.shape) == 3 and inputs.shape[-1] != side:
+        note(f"{model} was made for images of {side} x {side}, and these have {inputs.shape[-2]} x {inputs.shape[-1]}")
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
@@ -128,6 +129,8 @@ def certify(
         note(_FASTER)
     weights = dict(checkpoint.notes)
     notes: dict[str, Any] = {"model": model, "split": split, "skip": skip, "max": max_, "weights": weights}
+    if size is not None:
+        notes["size"] = options.image_size(size)
     if len(inputs) < len(whole) and str(len(whole)) == weights.get(COUNT):
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with runner:

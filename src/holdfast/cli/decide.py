@@ -32,6 +32,7 @@ def decide(
     skip: int = options.count(1, help="Decide every k-th input."),
     max_: int | None = options.count(None, "--max", help="Decide at most this many inputs."),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = options.DEVICE,
     precision: str | None = options.PRECISION,
@@ -48,7 +49,7 @@ def decide(
     added, asked = options.noise_from(sigma, noise), measure_named(measure).name
     options.check_selection(skip, max_)
     known_seed = check_seed(options.seed_number(seed))
-    inputs = open_dataset(data, split=split).every(skip, max_)
+    inputs = open_dataset(data, split=split, size=options.image_size(size)).every(skip, max_)
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         open_model(model, inputs).net,

@@ -32,6 +32,7 @@ def count(default: int | None, *names: str, help: str) -> Any:
     return typer.Option(default, *names, help=help, parser=whole_number, metavar="<int>")
 
 
+ORIGINAL = "original"
 _MEASURES = ", ".join(measure.name for measure in DEFAULT_MEASURES)
 CLAIMED = ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES)))
 MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
@@ -46,6 +47,10 @@ DATA: Any = typer.Option(
     "'imagenet' (in $IMAGENET_DIR).",
 )
 SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
+SIZE: Any = typer.Option(
+    None,
+    help="For folders of images: resize them to so many pixels a side (default: 224), or 'original': keep size and grey as they are.",
+)
 SIGMA: Any = typer.Option(
     None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
 )
@@ -100,6 +105,16 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     if not values or any(map(math.isnan, values)):
         raise InvalidArgument(f"{option} takes at least one number, and none that is nan, got {text!r}")
     return values
+
+
+def image_size(text: str | None) -> int | str | None:
+    """What image files are resized to, or ``"original"``; None for what is usual."""
+    if text in (None, ORIGINAL):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidArgument(f"--size takes a number of pixels, or {ORIGINAL!r}, got {text!r}") from error
 
 
 def choice(value: str, option: str, known: tuple[str, ...]) -> str:

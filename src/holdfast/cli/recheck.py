@@ -69,7 +69,7 @@ def recheck(
     known_seed = options.seed_number(seed)
     opened = check_certified(Run.open(run))
     config = opened.config
-    whole = open_dataset(data, split=split or str(config.get("split", "test")))
+    whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))
     # Who chose without recording it, as the demo does, spread the inputs over the data.
     count = int(config.get("inputs", len(opened)))
     inputs = whole.every(int(config.get("skip") or max(1, len(whole) // max(1, count))), config.get("max") or count)

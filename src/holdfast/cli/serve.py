@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from holdfast.cli import options
-from holdfast.cli.console import say
+from holdfast.cli.console import note, say
 from holdfast.cli.drift import read_triage
 from holdfast.errors import InvalidArgument, how_to_install
 
@@ -30,6 +30,7 @@ def serve(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
     ),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     triage: Path | None = typer.Option(
         None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
     ),
@@ -70,7 +71,7 @@ def serve(
     check_address(host, port, api_key)
     inputs: LabelledData | None = None
     if data is not None:
-        inputs = open_dataset(data, split=split)
+        inputs = open_dataset(data, split=split, size=options.image_size(size))
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
     checkpoint = open_model(model, inputs)
@@ -98,6 +99,8 @@ def serve(
     rule = None if triage is None else read_triage(triage, "--triage")
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
+    if samples is not None and (changes := samples.changes()):
+        note(changes)
     run(
         Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),

@@ -91,7 +91,8 @@ def _data(run: "CertifiedRun", name: str) -> "LabelledData":
     from holdfast.zoo.datasets.open import open_dataset
 
     config = run.config
-    return open_dataset(name, split=config.get("split", "test")).every(config.get("skip", 1), config.get("max"))
+    whole = open_dataset(name, split=config.get("split", "test"), size=config.get("size"))
+    return whole.every(config.get("skip", 1), config.get("max"))
 
 
 def _network(
