@@ -1,11 +1,13 @@
 """What a person reads before the first run: help, examples, numbers as people type them."""
 
+import pydoc
 import re
 import shlex
 
 import pytest
 import typer
 
+import holdfast as hf
 from holdfast.cli.app import COMMANDS, app, run
 from holdfast.cli.examples import EXAMPLES
 
@@ -25,8 +27,14 @@ def test_nothing_in_a_help_is_cut_off(
             r"\w(\.\.\.|…)", helped(capsys, *arguments).replace("{runs}...", "").replace("runs...", "")
         )
     whole = " ".join(helped(capsys).split())
+    assert "Examples: holdfast demo" in whole
     for command in COMMANDS.values():
         assert " ".join((command.__doc__ or "").split("\n\n")[0].split()) in whole
+
+
+def test_the_help_of_certify_run_fits_a_screen() -> None:
+    text = pydoc.plain(pydoc.render_doc(hf.certify_run))
+    assert sum(max(1, -(-len(line) // 80)) for line in text.splitlines()) <= 24
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -37,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    epilog="\b\nExamples:\n  holdfast demo\n  holdfast certify --help",
 )
 
 

@@ -1,5 +1,7 @@
 """Certify a dataset into a run on disk."""
 
+from __future__ import annotations  # help() then shows short names
+
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
