@@ -38,8 +38,9 @@ class SmoothedClassifier(NoisyModel):
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` looks at the shape.
         device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
         batch: rows of a forward pass; found automatically if not given, and halved if memory runs out.
-        precision: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``; by default as torch itself would run the module
-            there: float32, with TF32 convolutions on a GPU. The certificate is about the network at it, and records it.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``; on a GPU also ``"tf32"``, ``"tf32-convolutions"`` and
+            ``"tf32-products"``. By default as torch itself would run the module there: float32, on a GPU
+            ``"tf32-convolutions"``. The certificate is about the network at it, and records it.
         compile: compile the module before sampling, or never; by default once the work that lies ahead outweighs compiling.
         engine: runs the noisy copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
 

@@ -14,6 +14,8 @@ from holdfast.cli.console import Terminal
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.drift import drift
+from holdfast.cli.examples import EXAMPLES
 from holdfast.cli.recheck import recheck
 from holdfast.cli.report import report
 from holdfast.cli.runs import compact, export, import_command
@@ -35,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    epilog="\b\nExamples:\n  holdfast demo\n  holdfast certify --help",
 )
 
 
@@ -87,12 +90,16 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compact": compact,
     "verify": verify,
     "triage": triage,
+    "drift": drift,
     "train": train,
     "serve": serve,
     "doctor": doctor,
 }
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_refusing(_command))
+    _title = (_command.__doc__ or "").split("\n\n")[0]
+    # Marked with \b, the lines stay as they are.
+    _examples = "\n".join(("\b", "Examples:", *(f"  {example}" for example in EXAMPLES[_name])))
+    app.command(_name, short_help=" ".join(_title.split()), epilog=_examples)(_refusing(_command))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

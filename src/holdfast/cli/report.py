@@ -1,12 +1,17 @@
 """``holdfast report``: certified accuracy of runs, as text, JSON, figures and one HTML file."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli import options
-from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, check_place, note, say, write_new_file
+
+if TYPE_CHECKING:
+    from holdfast.runs.run import Run
 
 FORMATS = ("text", "json", "html")
 
@@ -60,9 +65,13 @@ def report(
     opened = [Run.open(path) for path in runs]
     if format_ != "json":
         check_replaceable(page)
+        check_place(page)
+        if format_ == "text":
+            check_place(folder / PAGE)
     elif out is not None:
         check_new_file(out)
     check_runs(opened)
+    _note_thresholds(opened, question.thresholds or ())
     pictures = {} if format_ == "json" else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
         if format_ == "json":
@@ -81,3 +90,19 @@ def report(
                 say(f"figure: {path}")
         write_page(opened, question, axis, page, pictures=pictures)
     say(f"report: {page} (open it in a browser)")
+
+
+def _note_thresholds(runs: "list[Run]", thresholds: Sequence[float]) -> None:
+    """Point out thresholds that a measure is never, or always, above."""
+    from holdfast.report.accuracy import measures_of
+    from holdfast.scores.rounding import format_number
+
+    for measure in (each for each in measures_of(runs) if each != "label"):
+        low, high = next(run.measure(measure).support for run in runs if measure in run.measures)
+        for threshold in thresholds:
+            if low <= threshold < high:
+                continue
+            every = "no input is above" if threshold >= high else "every input is above"
+            note(
+                f"the {measure} is between {low:g} and {high:g}: {every} threshold {format_number(threshold)}, whatever its bounds"
+            )

@@ -1,18 +1,14 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
-import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli import options
-from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, reading
-
-if TYPE_CHECKING:
-    from holdfast.triage import Triage
+from holdfast.cli.console import note, say
+from holdfast.cli.drift import read_triage
+from holdfast.errors import InvalidArgument
 
 _SAMPLES = 20
 _LEVELS = ("debug", "info", "warning", "error")
@@ -34,6 +30,7 @@ def serve(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
     ),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     triage: Path | None = typer.Option(
         None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
     ),
@@ -56,10 +53,10 @@ def serve(
         "error", help="Of what is said on stderr: debug, info (each answer), warning or error."
     ),
     open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
-    queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
-    max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
+    queue: int = options.count(128, help="Requests that wait or are answered at once; more are refused with 429."),
+    max_copies: int = options.count(1_000_000, help="Noisy copies of one request."),
     max_seconds: float = typer.Option(300.0, help="Time for one request."),
-    max_upload: int | None = typer.Option(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
+    max_upload: int | None = options.count(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
     replays: bool = typer.Option(True, "--replays/--no-replays", help="Whether callers may give a seed."),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
@@ -84,7 +81,7 @@ def serve(
     level = options.choice(log_level, "--log-level", _LEVELS)
     inputs: LabelledData | None = None
     if data is not None:
-        inputs = open_dataset(data, split=split)
+        inputs = open_dataset(data, split=split, size=options.image_size(size))
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
     checkpoint = open_model(model, inputs)
@@ -109,9 +106,11 @@ def serve(
         precision=precision,
         compile=bool(compiled),
     )
-    rule = None if triage is None else read_triage(triage)
+    rule = None if triage is None else read_triage(triage, "--triage")
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
+    if samples is not None and (changes := samples.changes()):
+        note(changes)
     run(
         smoothed,
         shape,
@@ -130,12 +129,3 @@ def serve(
         browser=open_,
         say=say,
     )
-
-
-def read_triage(path: Path) -> "Triage":
-    """What ``holdfast triage --out`` wrote."""
-    from holdfast.triage import Triage
-
-    remedy = "--triage must be a file that 'holdfast triage --out' wrote"
-    with reading(path, InvalidArgument, "cannot be read", remedy=remedy):
-        return Triage.from_dict(json.loads(path.read_text(encoding="utf-8")))

@@ -14,7 +14,7 @@ from holdfast.runs.audit import Audit
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
-from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_count, format_number
 
 
 def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
@@ -102,7 +102,7 @@ def percent(share: float) -> str:
 def headline(run: Run) -> str:
     """What was run, in one line."""
     config = run.config
-    said = [f"{run.path.name}: {len(run)} inputs"]
+    said = [f"{run.path.name}: {format_count(len(run), 'input')}"]
     planned = config.get("inputs", len(run))
     if planned != len(run):
         said[0] += f" of {planned} ({why_fewer(config)})"

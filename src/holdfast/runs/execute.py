@@ -1,5 +1,7 @@
 """Certify a dataset into a run on disk."""
 
+from __future__ import annotations  # help() then shows short names
+
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +98,7 @@ def execute(
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
+    RunFolder.check_place(plan.out)
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     step = _step(plan, smoothed)

@@ -83,6 +83,7 @@ def import_log(
         say(f"complete: {out} holds this log already")
         return there
     RunFolder.refuse(out)
+    RunFolder.check_place(out)
     RunFolder.check_room(out, bytes_needed=200 * len(log))
     with RunFolder.whole(out) as folder:
         plain = with_origin(log, None)

@@ -98,6 +98,9 @@ class SequentialTest:
     """A sequential test of one question: says how many more samples it needs, and takes them.
 
     The gambler has two accounts: one bets boldly on what she guesses, one as a full run would.
+
+    Attributes:
+        subject: what reasons are about, such as "the average score of class 3".
     """
 
     def __init__(
@@ -105,10 +108,10 @@ class SequentialTest:
     ) -> None:
         self.n_max = check_count("n_max", n_max, at_least=2)
         self.drawn = 0
+        self.subject = "the average"
         self.decision: Decision | None = None
         self._alpha, self._radius, self._noise = check_alpha(alpha), check_radius(radius), noise
         self._at_least, self._bottom = check_threshold(at_least, support), support[0]
-        self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
         self._target, self._goal = self._at_least - self._bottom, math.log(1 / self._alpha) + 1e-9
         self._bold = self._patient = math.log(0.5)
         self._past: Exceedances | None = None
@@ -116,6 +119,10 @@ class SequentialTest:
         highest = self._bottom + (support[1] - self._bottom) * float(noise.least_probability(1.0, self._radius))
         if self._radius > FARTHEST * noise.scale or highest < self._at_least:
             self._decide(False, f"not certified: radius {format_number(radius)} is beyond what samples can reach")
+
+    @property
+    def _claim(self) -> str:
+        return f"{self.subject} is at least {format_number(self._at_least)} within radius {format_number(self._radius)}"
 
     @property
     def progress(self) -> float:
@@ -145,8 +152,9 @@ class SequentialTest:
         else:
             expected, best = self._forecast(self._tangents)
             if best < self._target:
-                heading = f"{self._bottom + expected:.3f}, below {format_number(self._at_least)}"
-                self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
+                heading = f"is heading for about {self._bottom + expected:.3f}, below {format_number(self._at_least)}"
+                where = f"the bound on {self.subject} within radius {format_number(self._radius)}"
+                self._decide(False, f"not certified: gave up after {self.drawn:,} samples, {where} {heading}")
 
     @property
     def _log_wealth(self) -> float:

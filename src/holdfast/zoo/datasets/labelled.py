@@ -46,6 +46,10 @@ class LabelledData(ABC):
     def check(self, on_images: OnDone = ignore) -> None:
         """Refuse now whatever could not be read later."""
 
+    def changes(self) -> str:
+        """What reading the inputs changes about them, in words; nothing where they are as they are stored."""
+        return ""
+
     @abstractmethod
     def digest(self) -> str:
         """A hash of the inputs as they are stored: equal for equal inputs, different for others."""
