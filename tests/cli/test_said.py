@@ -11,7 +11,7 @@ from PIL import Image
 import holdfast as hf
 from holdfast.cli.app import run
 from holdfast.models.torch import TorchModel
-from made_runs import made_run
+from made_runs import made_run, unsealed
 
 EMBEDDED = ["--model", "fashion-mnist", "--data", "fashion-mnist"]
 NOISE = ["--sigma", "0.25"]
@@ -211,14 +211,17 @@ def test_audit_and_recheck_refuse_the_same_mistakes_with_the_same_codes(
             assert words in said(capsys)
 
 
-def test_a_run_that_was_not_begun_yet_is_refused_alike(tmp_path: Path) -> None:
-    from holdfast.runs.claims import check_certified
-
-    made_run(tmp_path / "run", 3, in_a_part=3)
-    opened = hf.Run.open(tmp_path / "run")
-    opened.__dict__["answers"] = type(opened.answers)(*(np.zeros(0, dtype=np.int64) for _ in range(4)))  # type: ignore[arg-type]
-    with pytest.raises(hf.InvalidArgument, match="holds no finished certificates yet"):
-        check_certified(opened)
+def test_a_run_without_finished_certificates_is_refused_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run"
+    made_run(path, 3, in_a_part=3)
+    unsealed(path, status="interrupted")
+    for part in (path / "certificates").iterdir():
+        part.unlink()
+    for command in ("audit", "recheck"):
+        assert run([command, str(path), *EMBEDDED]) == hf.InvalidArgument.exit_code
+        assert "holds no finished certificates yet" in said(capsys)
 
 
 def test_a_network_of_a_gpus_precision_can_be_made_to_verify_its_runs() -> None:

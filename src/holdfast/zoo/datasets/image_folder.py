@@ -31,7 +31,7 @@ _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".
 
 
 @dataclass(frozen=True)
-class Form:
+class Transform:
     """What images are read as: of this shape; resized to it unless ``original``, where all files must have it."""
 
     channels: int = 3
@@ -40,7 +40,7 @@ class Form:
     original: bool = False
 
     def read(self, path: Path) -> Image.Image:
-        """An image file in this form; whatever is wrong with the file, it is named."""
+        """An image file, transformed; whatever is wrong with the file, it is named."""
         unreadable = reading(path, DatasetError, "is not a readable image", remedy=_REMEDY)
         with unreadable, Image.open(path, formats=_FORMATS) as file:
             PIXELS.check(path, file.width * file.height, DatasetError)
@@ -64,7 +64,7 @@ def described(file: Image.Image) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageFolder(LabelledData):
-    """Files with labels, in the order of their paths; colour images of 224 x 224, unless ``form`` says otherwise.
+    """Files with labels, in the order of their paths; colour images of 224 x 224, unless ``transform`` says otherwise.
 
     An image of another size S is resized until its shorter side has 8/7 S pixels, and its middle is cut out, as is usual for
     ImageNet (256 and 224); of one that is more than 16 times as long as wide, the middle alone. The ball of a certificate is
@@ -76,16 +76,16 @@ class ImageFolder(LabelledData):
     labels: NDArray[np.int64]
     indices: NDArray[np.int64]
     label_names: tuple[str, ...] = ()
-    form: Form = Form()
+    transform: Transform = Transform()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of every image."""
-        return (self.form.channels, self.form.height, self.form.width)
+        return (self.transform.channels, self.transform.height, self.transform.width)
 
     def image(self, position: int) -> NDArray[np.float32]:
         """One image in [0, 1]."""
-        pixels = np.asarray(self.form.read(self.paths[position]))
+        pixels = np.asarray(self.transform.read(self.paths[position]))
         bytes_ = pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
         return np.ascontiguousarray(bytes_, dtype=np.float32) / np.float32(255.0)
 
@@ -97,7 +97,7 @@ class ImageFolder(LabelledData):
     def check(self, on_images: OnDone = ignore) -> None:
         """Read every image once: that takes milliseconds each, and certifying one takes seconds."""
         for path in self.paths:
-            self.form.read(path)
+            self.transform.read(path)
             on_images(1)
 
     def changes(self) -> str:
@@ -108,16 +108,16 @@ class ImageFolder(LabelledData):
                 reading(path, DatasetError, "is not a readable image", remedy=_REMEDY),
                 Image.open(path, formats=_FORMATS) as file,
             ):
-                resized = file.size != (self.form.width, self.form.height)
-                coloured = file.mode in _GREY and self.form.channels == 3
+                resized = file.size != (self.transform.width, self.transform.height)
+                coloured = file.mode in _GREY and self.transform.channels == 3
                 if resized or coloured or "A" in file.mode or "transparency" in file.info:
                     seen.append(described(file))
         if not seen:
             return ""
-        kept = "" if self.form.original else "; --size original keeps sizes and grey as they are"
+        kept = "" if self.transform.original else "; --size original keeps sizes and grey as they are"
         return (
-            f"{len(seen):,} of {format_count(len(self), 'image')} of {self.name}, such as one of {seen[0]}, are made {self.form}, "
-            f"{'grey' if self.form.channels == 1 else 'colour'}, without transparency: a radius is measured after that{kept}"
+            f"{len(seen):,} of {format_count(len(self), 'image')} of {self.name}, such as one of {seen[0]}, are made {self.transform}, "
+            f"{'grey' if self.transform.channels == 1 else 'colour'}, without transparency: a radius is measured after that{kept}"
         )
 
     def digest(self) -> str:
@@ -156,7 +156,7 @@ def load_image_folder(folder: Path, split: str, size: int | str | None = None) -
         np.array([number for _, number in pairs], dtype=np.int64),
         np.arange(len(pairs)),
         () if numeric else tuple(names),
-        _form(size, pairs[0][0]),
+        _transform(size, pairs[0][0]),
     )
 
 
@@ -193,19 +193,19 @@ def _images(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."))
 
 
-def _form(size: int | str | None, first: Path) -> Form:
+def _transform(size: int | str | None, first: Path) -> Transform:
     """From what a user asks for."""
     if size == ORIGINAL:
         with (
             reading(first, DatasetError, "is not a readable image", remedy=_REMEDY),
             Image.open(first, formats=_FORMATS) as file,
         ):
-            return Form(1 if file.mode in _GREY else 3, file.height, file.width, original=True)
+            return Transform(1 if file.mode in _GREY else 3, file.height, file.width, original=True)
     if size is None:
-        return Form()
+        return Transform()
     if not isinstance(size, int) or not 1 <= size <= _LARGEST:
         raise DatasetError(f"size must be a number of pixels from 1 to {_LARGEST:,}, or {ORIGINAL!r}, got {size!r}")
-    return Form(3, size, size)
+    return Transform(3, size, size)
 
 
 def _cut(image: Image.Image, size: int) -> Image.Image:
