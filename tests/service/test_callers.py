@@ -91,7 +91,7 @@ def test_seeds_follow_from_the_numbers_of_an_input_and_two_zeros_are_one_number(
     source = NoiseSource(SECRET)
     x = torch.zeros(1, 2, 2)
     assert source.seed("certify", x) == source.seed("certify", -x)
-    assert source.seed("certify", x) != source.seed("triage", x)
+    assert source.seed("certify", x) != source.seed("decide", x)
     assert source.seed("certify", x) != source.seed("certify", x + 1)
     assert 0 <= source.seed("certify", x) < 2**128
 

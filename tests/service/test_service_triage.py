@@ -78,13 +78,12 @@ def test_an_image_pushed_out_of_range_is_answered_not_refused(deciding: Running)
     assert refused.status_code == 422
 
 
-def test_nobody_but_the_service_chooses_the_noise_and_asking_again_is_no_second_chance(
-    deciding: Running, triage: hf.Triage
+def test_nobody_but_the_service_chooses_the_noise_and_an_input_is_not_judged_by_noise_that_was_seen(
+    deciding: Running,
 ) -> None:
     x = np.full((1, 6, 6), 0.51, dtype=np.float32)
-    (found,) = {asked(deciding, x, f"?seed={seed}&fresh=1")["confidence"] for seed in range(4)}
-    with running(replace(small_served(Bright()), triage=triage)) as another:
-        assert asked(another, x)["confidence"] != found
+    found = {asked(deciding, x, "?seed=5")["confidence"] for _ in range(4)}
+    assert len(found) > 1
 
 
 def test_without_a_rule_there_is_no_triage() -> None:

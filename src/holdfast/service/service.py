@@ -17,7 +17,7 @@ from holdfast.certificates.settings import Settings
 from holdfast.errors import InvalidArgument
 from holdfast.inputs import GridInput, check_input, on_grid, step_for
 from holdfast.models.spot_check import check_calibrated
-from holdfast.noise import sampled_noise
+from holdfast.noise import sampled_noise, secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
@@ -121,13 +121,17 @@ class Service:
         return to_json(self._decided(request))
 
     async def triage(self, upload: Upload) -> bytes:
-        """What is done with an input, as JSON. Its seed is never told: a caller who knew it could choose another input for it."""
+        """What is done with an input, as JSON.
+
+        Its noise is drawn anew each time and never told: the rule's guarantee is about inputs that were chosen without
+        having seen it, and whoever had found an input that is wrongly accepted could otherwise send it again and again.
+        """
         triage = self.served.triage
         if triage is None:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
         at = await self._read(upload, leeway=triage.radius)
-        looks, seed = (Look(triage.n, 1.0),), self._noise.seed("triage", at.x)
-        inner = LooksRequest(at.x, seed, 0, triage.n0, triage.n, looks, shift=at.shift)
+        looks = (Look(triage.n, 1.0),)
+        inner = LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift)
         request = ServedRequest(inner, caller=upload.caller.name)
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
