@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.compat.art import PyTorchRandomizedSmoothing
 from holdfast.compat.cohen import Smooth
-from tests.networks import images, small_net
+from networks import images, small_net
 
 THEIR_EXAMPLE = """
     from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing

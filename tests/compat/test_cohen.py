@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import holdfast as hf
 from holdfast.compat.cohen import Smooth
 from holdfast.compat.votes import VoteTest
-from tests.networks import images, small_net
+from networks import images, small_net
 
 SIGMA = 0.25
 THEIR_LOOPS = """

@@ -138,7 +138,7 @@ class PyTorchRandomizedSmoothing:
             for chosen in torch.split(torch.randperm(len(xs)), batch_size):  # type: ignore[no-untyped-call]
                 rows = xs[chosen].to(device)
                 self.optimizer.zero_grad()
-                self.loss(self._net(rows + self.scale * torch.randn_like(rows)), labels[chosen].to(device)).backward()  # type: ignore[no-untyped-call]
+                self.loss(self._net(rows + self.scale * torch.randn_like(rows)), labels[chosen].to(device)).backward()
                 self.optimizer.step()
         self._net.eval()
 
