@@ -135,10 +135,11 @@ class PyTorchRandomizedSmoothing:
         device = next(self._net.parameters()).device
         self._net.train(training_mode)
         for _ in range(nb_epochs):
-            for chosen in torch.split(torch.randperm(len(xs)), batch_size):  # type: ignore[no-untyped-call]
+            for chosen in torch.split(torch.randperm(len(xs)), batch_size):
                 rows = xs[chosen].to(device)
                 self.optimizer.zero_grad()
-                self.loss(self._net(rows + self.scale * torch.randn_like(rows)), labels[chosen].to(device)).backward()
+                noisy = rows + self.scale * torch.randn_like(rows)
+                self.loss(self._net(noisy), labels[chosen].to(device)).backward()  # type: ignore[no-untyped-call]
                 self.optimizer.step()
         self._net.eval()
 

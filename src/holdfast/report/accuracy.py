@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.runs.method_names import LABEL_METHOD, guaranteed
+from holdfast.runs.metrics import usual_radii
 from holdfast.runs.run import Run
 
 
@@ -35,12 +36,7 @@ class Question:
 
     def radii_for(self, run: Run) -> tuple[float, ...]:
         """The radii asked for, or the run's own, or multiples of the noise's scale up to four."""
-        if self.radii is not None:
-            return self.radii
-        if run.radii is not None:
-            return run.radii
-        step = 0.25 if run.noise is None else run.noise.scale
-        return tuple(round(k * step, 6) for k in range(5))
+        return self.radii if self.radii is not None else usual_radii(run)
 
     def thresholds_for(self, run: Run, measure: str) -> tuple[float, ...]:
         """The thresholds asked for, or the measure's usual ones."""

@@ -226,6 +226,18 @@ class Run(ABC):
         above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
         return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)
 
+    def metrics(
+        self, *, radii: Sequence[float] | None = None, thresholds: Sequence[float] | None = None
+    ) -> dict[str, float]:
+        """Certified accuracy by the run's own method as plain numbers, for MLflow, Weights & Biases, or anything else.
+
+        ``{"certified_inputs": 500.0, "smoothed_accuracy": 0.74, "certified_accuracy/label/radius_0.25": 0.6,
+        "certified_accuracy/score_above_0.5/radius_0.25": 0.54, ...}``, as :meth:`certified_accuracy` counts.
+        """
+        from holdfast.runs.metrics import metrics
+
+        return metrics(self, radii=radii, thresholds=thresholds)
+
     def plot_certified_accuracy(
         self,
         measure: str | None = None,
