@@ -8,7 +8,7 @@ import typer
 from holdfast.cli import options
 from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
 
-FORMATS = ("text", "json", "html")
+FORMATS = ("text", "json", "html", "card")
 PAGE = "report.html"
 
 
@@ -23,14 +23,15 @@ def report(
     format_: str = typer.Option(
         "text",
         "--format",
-        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out.",
+        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out; "
+        "'card': likewise, YAML metadata for a model card (Hugging Face's model-index).",
     ),
     figures: Path | None = typer.Option(
         None, help="Folder for the figures (PNG and SVG); default: figures/ in the (first) run. Text only."
     ),
     out: Path | None = typer.Option(
         None,
-        help=f"The HTML file; default: {PAGE} in the folder of the figures. With 'json': a new file, instead of stdout.",
+        help=f"The HTML file; default: {PAGE} in the folder of the figures. With 'json' and 'card': a new file, instead of stdout.",
     ),
     data: list[str] | None = typer.Option(
         None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
@@ -41,6 +42,7 @@ def report(
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
     from holdfast.report.axis import radius_axis
+    from holdfast.report.card import card
     from holdfast.report.figures import write_figures
     from holdfast.report.page import check_replaceable, write_page
     from holdfast.report.text import print_report
@@ -59,17 +61,20 @@ def report(
     folder = figures or _folder(runs)
     page = out or folder / PAGE
     opened = [Run.open(path) for path in runs]
-    if format_ != "json":
+    printed = format_ in ("json", "card")
+    if not printed:
         check_replaceable(page)
     elif out is not None:
         check_new_file(out)
     check_runs(opened)
-    pictures = {} if format_ == "json" else pictures_of(opened, data or ())
+    pictures = {} if printed else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
-        if format_ == "json":
+        if printed:
             for run in opened:
                 run.tabulate(question.radii_for(run), on_inputs=on_inputs)
-            text = json.dumps(as_json(opened, question), indent=2) + "\n"
+            text = (
+                card(opened, question) if format_ == "card" else json.dumps(as_json(opened, question), indent=2) + "\n"
+            )
             if out is None:
                 typer.echo(text, nl=False)
             else:
