@@ -49,6 +49,15 @@ def test_the_metric_counts_batch_by_batch_what_the_run_counts_at_once(tmp_path: 
         metric.reset()
 
 
+def test_a_label_radius_includes_itself(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "a", 10)
+    right = next(each for each, label in run.labelled() if each.label_radius > 0 and each.predicted == label)
+    metric = CertifiedAccuracy((right.label_radius, np.nextafter(right.label_radius, np.inf)))
+    metric.update(right, right.predicted)
+    shares = [share for name, share in metric.compute().items() if "/label/" in name]
+    assert shares == [1.0, 0.0]
+
+
 def test_the_metric_refuses_what_would_be_counted_wrongly(tmp_path: Path) -> None:
     metric = CertifiedAccuracy(RADII)
     with pytest.raises(hf.InvalidArgument, match="there are no certificates yet"):
