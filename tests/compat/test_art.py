@@ -138,6 +138,8 @@ def test_fit_trains_the_model_that_is_certified_on_inputs_in_their_own_units() -
         ("preprocessing must be finite, with a positive divisor", {"preprocessing": (0, 0)}),
         (r"preprocessing must be \(subtrahend, divisor\)", {"preprocessing": 3.0}),
         ("sample_size must be", {"sample_size": 0}),
+        ("input_shape must be a tuple", {"input_shape": 784}),
+        (r"clip_values must be \(least, largest\)", {"clip_values": (0,)}),
         ("sigma must be", {"scale": -1}),
         ("alpha must be", {"alpha": 1}),
         ("has 4 classes, and 3 were given", {"nb_classes": 3}),

@@ -176,6 +176,11 @@ def test_wrong_arguments_are_refused_in_words(message: str, given: dict[str, Any
         Smooth(**made).certify(torch.from_numpy(images(1))[0], **asked)  # type: ignore[arg-type]
 
 
+def test_a_batch_of_several_images_is_refused() -> None:
+    with pytest.raises(hf.InvalidInput, match="must be one image, got a batch of 3; call once for each"):
+        Smooth(small_net(), 4, SIGMA).certify(torch.from_numpy(images(3)), 10, 100, 0.001, 64)
+
+
 def test_predict_refuses_more_copies_than_are_drawn_exactly_enough() -> None:
     smooth = Smooth(small_net(), 4, SIGMA)
     with pytest.raises(hf.InvalidArgument, match="not drawn exactly enough for alpha = 1e-09; give a smaller n"):

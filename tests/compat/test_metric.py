@@ -62,6 +62,8 @@ def test_the_metric_refuses_what_would_be_counted_wrongly(tmp_path: Path) -> Non
     metric = CertifiedAccuracy(RADII)
     with pytest.raises(hf.InvalidArgument, match="there are no certificates yet"):
         metric.compute()
+    with pytest.raises(hf.InvalidArgument, match="expected certificates, as certify_many returns them, got int"):
+        metric.update([1], [1])  # type: ignore[list-item]
     (certificate, label), *_ = made_run(tmp_path / "a", 2).labelled()
     with pytest.raises(hf.InvalidArgument, match="one label for each certificate, got 1 certificates and 2 labels"):
         metric.update([certificate], [label, label])
@@ -69,7 +71,8 @@ def test_the_metric_refuses_what_would_be_counted_wrongly(tmp_path: Path) -> Non
         metric.update(certificate.recompute(method=hf.CDF(band=hf.Empirical())), label)
     metric.update(certificate, label)
     with pytest.raises(hf.InvalidArgument, match="must all claim the same, got one that claims score"):
-        metric.update(certificate.recompute(claims=("score",)), label)
+        metric.update([certificate, certificate.recompute(claims=("score",))], [label, label])
+    assert metric.compute()["certified_inputs"] == 1.0  # what was refused is not counted in part
     with pytest.raises(hf.InvalidArgument, match="radius must be"):
         CertifiedAccuracy((-1.0,))
 

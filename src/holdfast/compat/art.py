@@ -61,6 +61,10 @@ class PyTorchRandomizedSmoothing:
             )
         if device_type not in _DEVICES:
             raise InvalidArgument(f'device_type must be "gpu" or "cpu", got {device_type!r}')
+        if not isinstance(input_shape, Sequence):
+            raise InvalidArgument(f"input_shape must be a tuple such as (1, 28, 28), got {input_shape!r}")
+        if clip_values is not None and len(clip_values) != 2:
+            raise InvalidArgument(f"clip_values must be (least, largest), got {clip_values!r}")
         self.input_shape = tuple(check_count("a size in input_shape", size) for size in input_shape)
         self.sample_size = check_count("sample_size", sample_size)
         self.alpha = check_alpha(alpha)

@@ -6,9 +6,9 @@ from typing import Any
 from torch import nn
 
 from holdfast.compat.votes import ABSTAIN, VotingClassifier
+from holdfast.errors import InvalidInput
 from holdfast.inputs import Input
 from holdfast.models import Model
-from holdfast.validation import check_alpha
 
 
 class Smooth:
@@ -73,9 +73,13 @@ class Smooth:
             (:class:`holdfast.compat.votes.VoteTest`).
         """
         test = next(self._classifier.predict([_one(x)], n=n, alpha=alpha, batch=batch_size, seed=seed))
-        return test.predicted if test.certified(check_alpha(alpha)) else ABSTAIN
+        return test.predicted if test.certified(alpha) else ABSTAIN
 
 
 def _one(x: Input) -> Input:
     """An image that comes as a batch of one, as from a DataLoader, is that image."""
-    return x[0] if getattr(x, "ndim", 0) == 4 and len(x) == 1 else x
+    if getattr(x, "ndim", 0) != 4:
+        return x
+    if len(x) != 1:
+        raise InvalidInput(f"x must be one image, got a batch of {len(x)}; call once for each image")
+    return x[0]

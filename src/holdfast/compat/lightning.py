@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
 from torch import nn
 
 from holdfast.certificates import Settings
@@ -56,8 +57,8 @@ class CertifiedAccuracyCallback(_Callback):
         data: InputSource,
         sigma: float,
         *,
-        radii: Sequence[float],
-        thresholds: Sequence[float] = (0.5,),
+        radii: ArrayLike,
+        thresholds: ArrayLike = (0.5,),
         n: int = 1_000,
         n0: int = 100,
         alpha: float = 1e-3,

@@ -1,11 +1,14 @@
 """A metric with torchmetrics' three methods: certified accuracy of certificates as they come. torchmetrics is not needed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from holdfast.certificates import Certificate
 from holdfast.errors import InvalidArgument
 from holdfast.runs.metrics import metric_name
-from holdfast.validation import check_number, check_radius
+from holdfast.validation import check_numbers, check_radii
 
 
 class CertifiedAccuracy:
@@ -22,9 +25,9 @@ class CertifiedAccuracy:
         thresholds: of the measures that are claimed; an average must be strictly above one.
     """
 
-    def __init__(self, radii: Sequence[float], *, thresholds: Sequence[float] = (0.5,)) -> None:
-        self.radii = tuple(check_radius(radius) for radius in radii)
-        self.thresholds = tuple(check_number("a threshold", threshold) for threshold in thresholds)
+    def __init__(self, radii: ArrayLike, *, thresholds: ArrayLike = (0.5,)) -> None:
+        self.radii = tuple(np.atleast_1d(check_radii(radii)).tolist())
+        self.thresholds = tuple(np.atleast_1d(check_numbers("thresholds", thresholds)).tolist())
         self.reset()
 
     def reset(self) -> None:
@@ -34,27 +37,24 @@ class CertifiedAccuracy:
 
     def update(self, certificates: Certificate | Iterable[Certificate], labels: int | Iterable[int]) -> None:
         """Count certificates with their labels (numbers, an array or a tensor); one, or as many of each."""
-        alone = isinstance(certificates, Certificate)
+        one = isinstance(certificates, Certificate)
         found = [certificates] if isinstance(certificates, Certificate) else list(certificates)
-        known = [int(label) for label in ([labels] if alone else labels)]  # type: ignore[union-attr, arg-type]
+        known = [int(label) for label in ([labels] if one else labels)]  # type: ignore[union-attr, arg-type]
         if len(found) != len(known):
             raise InvalidArgument(
                 f"there must be one label for each certificate, got {len(found)} certificates and {len(known)} labels"
             )
+        held, right = self._held, 0
         for certificate, label in zip(found, known, strict=True):
-            if not certificate.method.guaranteed:
-                raise InvalidArgument(
-                    f"{certificate.method.name} gives estimates, which certify nothing; use a method that is guaranteed"
-                )
-            right = certificate.predicted == label and not certificate.abstained
-            held = {name: right and certified for name, certified in self._certified(certificate)}
-            if self._held and held.keys() != self._held.keys():
+            correct = _check(certificate).predicted == label and not certificate.abstained
+            certified = dict(self._certified(certificate))
+            if held and held.keys() != certified.keys():
                 raise InvalidArgument(
                     f"certificates must all claim the same, got one that claims {', '.join(certificate.claims)}; reset() first"
                 )
-            self._held = {name: self._held.get(name, 0) + certified for name, certified in held.items()}
-            self._inputs += 1
-            self._right += right
+            held = {name: held.get(name, 0) + (correct and holds) for name, holds in certified.items()}
+            right += correct
+        self._held, self._right, self._inputs = held, self._right + right, self._inputs + len(found)
 
     def compute(self) -> dict[str, float]:
         """Shares of the inputs by name, and how many inputs there were."""
@@ -73,3 +73,13 @@ class CertifiedAccuracy:
             for threshold in self.thresholds:
                 for radius, bound in zip(self.radii, lower.tolist(), strict=True):
                     yield metric_name(measure.name, threshold, radius), bound > threshold
+
+
+def _check(certificate: Certificate) -> Certificate:
+    if not isinstance(certificate, Certificate):
+        raise InvalidArgument(f"expected certificates, as certify_many returns them, got {type(certificate).__name__}")
+    if not certificate.method.guaranteed:
+        raise InvalidArgument(
+            f"{certificate.method.name} gives estimates, which certify nothing; use a method that is guaranteed"
+        )
+    return certificate
