@@ -37,8 +37,8 @@ from PIL import Image
 import holdfast as hf
 from holdfast.attacks import Attack
 from holdfast.cli.app import run as holdfast
+from holdfast.cli.drift import read_triage
 from holdfast.cli.models import compare_noise, open_model
-from holdfast.cli.serve import read_triage
 from holdfast.inputs import CheckedInputs
 from holdfast.noise import Gaussian
 from holdfast.runs.auditing import AuditPlan, audit_run
@@ -298,7 +298,7 @@ def triage(path: Path) -> None:
 
 
 def read_triage_file(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-    found = read_triage(path / "triage.json")
+    found = read_triage(path / "triage.json", "--triage")
     _ = str(found), found.to_dict(), found.settings, found.chosen
 
 

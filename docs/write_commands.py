@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from holdfast.cli.app import app
+from holdfast.cli.examples import EXAMPLES
 
 TARGET = Path(__file__).with_name("commands.md")
 
@@ -16,6 +17,7 @@ def document() -> str:
     lines = ["# Commands", "", "Written by `make docs` from the commands themselves; a test keeps it so.", ""]
     for name, command in group.commands.items():
         lines += [f"## holdfast {name}", "", (command.help or "").split("\f")[0].strip(), ""]
+        lines += ["```console", *(f"$ {example}" for example in EXAMPLES[name]), "```", ""]
         lines += ["| argument or option | default | meaning |", "|---|---|---|"]
         lines += [_row(parameter) for parameter in command.params if parameter.name != "help"]
         lines.append("")

@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from torch import nn
 
 import holdfast as hf
-from holdfast.serve.callers import Keys
-from holdfast.serve.limits import Limits
-from holdfast.serve.server import config_for, listen
-from holdfast.serve.service import Served, Service
+from holdfast.service.callers import Keys
+from holdfast.service.limits import Limits
+from holdfast.service.server import config_for, listen
+from holdfast.service.service import Served, Service
 from networks import small_net
 
 SIGMA = 0.3

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
+from matplotlib import pyplot
 
 import holdfast as hf
 from holdfast.cli.app import COMMANDS
@@ -20,7 +22,7 @@ def test_public_names_are_sorted_documented_and_there() -> None:
         return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
     assert sorted(hf.__all__, key=isort) == hf.__all__
-    assert len(hf.__all__) <= 67
+    assert len(hf.__all__) <= 72
     page = (ROOT / "docs" / "python.md").read_text()
     for name in hf.__all__:
         assert getattr(hf, name) is not None
@@ -64,6 +66,24 @@ def test_the_readmes_python_runs_when_it_is_pasted_into_an_empty_file(tmp_path: 
     assert said[0].startswith("Class 9: for every perturbation up to radius 0.25, the average score stays at least 0.")
     default, paper, aimed = (float(number) for number in said[1].split())
     assert paper < default < aimed
+
+
+BLOCKS = {
+    f"{page.name}:{page.read_text()[: block.start()].count(chr(10)) + 1}": block[1]
+    for page in PAGES[1:]
+    for block in re.finditer(r"```python\n(.*?)```", page.read_text(), flags=re.S)
+    if page.name != "service.md"  # that one serves until it is stopped
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_every_python_block_runs_when_it_is_pasted_into_an_empty_file(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with mpl.rc_context({"backend": "agg"}):
+        exec(compile(block, "pasted.py", "exec"), {"__name__": "__main__"})
+        pyplot.close("all")
 
 
 def test_the_readme_is_short_and_begins_with_what_it_is_a_figure_commands_and_python() -> None:

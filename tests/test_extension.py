@@ -18,7 +18,7 @@ from holdfast.report.axis import radius_axis
 from holdfast.report.page import write_page
 from holdfast.report.text import print_report
 from holdfast.runs.certified import CertifiedRun
-from holdfast.serve.service import Served
+from holdfast.service.service import Served
 from networks import images
 from serving import SHAPE, npy, running
 from toys import Agreement, NearestPrototype, TotalVariation

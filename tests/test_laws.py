@@ -138,6 +138,21 @@ def test_the_radius_is_the_largest_that_passes_and_is_rounded_down(
         assert found.upper(below) <= c + 1e-15
 
 
+@given(scores, methods, st.floats(0, 1))
+def test_a_bound_holds_where_it_passes_and_a_radius_of_zero_is_told_apart(
+    values: Floats, method: hf.Method, threshold: float
+) -> None:
+    found = curve(values, method)
+    for radius in RADII.tolist():
+        assert found.holds(at_least=threshold, radius=radius) == (found.lower(radius) >= threshold)
+        assert found.holds(at_most=threshold, radius=radius) == (found.upper(radius) <= threshold)
+    assert found.holds(at_least=found.lower(0.0))
+    above = float(np.nextafter(found.lower(0.0), 2))
+    assert found.radius(at_least=above) == 0.0
+    assert not found.holds(at_least=above)
+    assert found.holds(at_least=[0.0, 2.0]).tolist() == [True, False]
+
+
 @given(scores, certificates)
 def test_radii_and_thresholds_are_vectorised(values: Floats, method: hf.Method) -> None:
     found = curve(values, method)

@@ -157,3 +157,7 @@ def test_the_best_of_two_is_each_at_half_of_alpha() -> None:
     assert np.array_equal(both.upper(RADII), np.minimum(*(curve.upper(RADII) for curve in halves)))
     with pytest.raises(hf.InvalidArgument, match="two or more methods"):
         hf.BestOf((first,))
+    with pytest.raises(
+        hf.InvalidArgument, match=r"got Empirical\(\); a band is a part of one: CDF\(band=Empirical\(\)\)"
+    ):
+        hf.BestOf((first, hf.Empirical()))  # type: ignore[arg-type]

@@ -2,8 +2,9 @@
 
     python -m experiments.imagenet.figures runs/imagenet/sigma0.12 runs/imagenet/sigma0.25 --out results
 
-Writes ``certified_accuracy_{score,margin,label}.png``, ``table.md`` and ``table.json``. With ``--data``, also the paper's figure
-3 and the row of its figure 4 that are about ImageNet: they need the images, and ``softmax.npz`` in the runs' folders.
+Writes ``certified_accuracy_{score,margin,label}`` as PNG, PDF and SVG, ``table.md`` and ``table.json``. With ``--data``, also
+the paper's figure 3 and the row of its figure 4 that are about ImageNet: they need the images, and ``softmax.npz`` in the
+runs' folders.
 """
 
 import argparse
@@ -15,16 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.paper.accuracy import draw_published, published_handles
-from experiments.paper.evaluation import Evaluation, in_order
+from experiments.paper.evaluation import NAIVE, OURS, PAPER, Evaluation, in_order
 from experiments.paper.pictures import IMAGENET, write_pictures
 from experiments.paper.published import IMAGENET_MARGIN
 from experiments.paper.scatter import write_scatter
 from experiments.paper.softmax import PlainSoftmax
+from experiments.paper.written import write_figure
 from holdfast.cli.options import numbers
 from holdfast.errors import HoldfastError
-from holdfast.plotting import house_style
+from holdfast.plotting import PALETTE
 from holdfast.report.accuracy import AccuracyRow, Question, accuracy_rows, check_runs
-from holdfast.report.figures import accuracy_figure, save_figure
+from holdfast.report.figures import accuracy_figure
 from holdfast.report.text import claim_title, headline, percent
 from holdfast.report.thumbnails import check_same_inputs
 from holdfast.runs.method_names import method_title
@@ -72,7 +74,7 @@ def _draw(asked: argparse.Namespace) -> None:
             figure = accuracy_figure(having, measure, question)
             if measure == "margin":
                 add_published(figure, having, question)
-            print(save_figure(figure, asked.out / f"certified_accuracy_{measure}.png"))
+            print(*write_figure(figure, asked.out / f"certified_accuracy_{measure}.png"), sep="\n")
     tables = {run: list(rows(run, questions)) for run in runs}
     document = [{"run": headline(run), "rows": [asdict(row) for row in table]} for run, table in tables.items()]
     for name, text in {"table.md": "\n".join(markdown(tables)), "table.json": json.dumps(document, indent=1)}.items():
@@ -86,16 +88,21 @@ def _draw(asked: argparse.Namespace) -> None:
 
 def add_published(figure: "Figure", runs: Sequence[Run], question: Question) -> None:
     """Points of the paper's log of margins in the panels of its sigma."""
-    logged = {sigma for sigma, _, _ in IMAGENET_MARGIN}
-    panels = [(axes, run) for axes, run in zip(figure.axes, runs, strict=True) if run.sigma in logged]
-    for axes, run in panels:
-        draw_published(axes, IMAGENET_MARGIN, run.sigma or 0.0, question.thresholds_for(run, "margin"))
-    if panels:
+    thresholds = question.thresholds_for(runs[0], "margin")
+    panels = iter(figure.axes)
+    colours = dict(zip((OURS.key, PAPER.key, NAIVE.key), PALETTE, strict=False))
+    drawn = [
+        draw_published(next(panels), IMAGENET_MARGIN, run.sigma or 0.0, threshold, colours)
+        for run in runs
+        for threshold in thresholds
+    ]
+    if any(drawn):
         lines = figure.legends[0]
-        handles = [*lines.legend_handles, *published_handles("another network and other images")]
+        handles = [*lines.legend_handles, *published_handles("another network and other images", colours)]
         lines.remove()
-        with house_style():
-            figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6, edgecolor="none"
+        )
 
 
 def rows(run: Run, questions: Mapping[str, Question]) -> Iterator[AccuracyRow]:

@@ -1,8 +1,7 @@
 """Certified accuracy against radius: the paper's main figures, and the appendix's comparison with the best baseline."""
 
 import csv
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,9 +22,9 @@ from experiments.paper.evaluation import (
     Line,
     in_order,
 )
-from experiments.paper.png import write_png
 from experiments.paper.published import LABEL, SCORE, Published
-from holdfast.plotting import PALETTE, house_style
+from experiments.paper.written import write_figure
+from holdfast.plotting import PALETTE
 from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLES: dict[str, Literal["-", "--", ":", "-."]] = {OURS.key: "-", PAPER.key: "--", NAIVE.key: ":", BASELINE.key: "-."}
-"""Line styles say methods, colours say thresholds, in every figure."""
+COLOURS = dict(zip(STYLES, PALETTE, strict=False))
+"""A panel shows one threshold: line styles and colours both say methods."""
 MARKERS = {PAPER.key: "o", NAIVE.key: "v"}
 """Of published points, by the bound they were computed with."""
 
@@ -68,119 +68,125 @@ class Counts:
 def write_accuracy(counts: Counts, folder: Path) -> list[Path]:
     """Four figures, and one file with the numbers of all."""
     return [
-        write_png(accuracy_figure(counts, "score"), folder / "certified_accuracy_score.png"),
-        write_png(accuracy_figure(counts, "margin"), folder / "certified_accuracy_margin.png"),
-        write_png(baseline_figure(counts), folder / "best_baseline.png"),
-        write_png(label_figure(counts), folder / "certified_accuracy_label.png"),
+        *write_figure(accuracy_figure(counts, "score"), folder / "certified_accuracy_score.png"),
+        *write_figure(accuracy_figure(counts, "margin"), folder / "certified_accuracy_margin.png"),
+        *write_figure(baseline_figure(counts), folder / "best_baseline.png"),
+        *write_figure(label_figure(counts), folder / "certified_accuracy_label.png"),
         _write_numbers(counts, folder / "certified_accuracy.csv"),
     ]
 
 
 def accuracy_figure(counts: Counts, measure: str) -> "Figure":
-    """The paper's figures 5 and 6: a panel per network, a colour per threshold, a line style per method.
+    """The paper's figures 5 and 6: a row per network, a panel per threshold, a colour and a line style per method.
 
-    Networks that were trained as the paper's are in a row of their own, the first. Points are what was published. Shaded
-    is what infinitely many samples could still add to Holdfast's bound.
+    Points are what was published. Shaded is what infinitely many samples could still add to Holdfast's bound.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
     lines = (OURS, PAPER, NAIVE)
-    with house_style():
-        rows = [list(row) for _, row in groupby(counts.runs, key=lambda run: run.plain)]
-        columns = max(len(row) for row in rows)
-        figure = Figure(figsize=(max(6.6, 4.9 * columns), 3.6 * len(rows) + 0.9))
-        grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
-        for panels, row in zip(grid, rows, strict=True):
-            for axes, run in zip(panels, row, strict=False):
-                _draw(axes, counts, run, measure, lines)
-                _shade(axes, counts, run, measure)
-                if measure == "score":
-                    draw_published(axes, SCORE, run.sigma, THRESHOLDS[measure])
-            for axes in panels[len(row) :]:
-                axes.remove()
-            panels[0].set_ylabel("certified accuracy")
-            panels[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9.5)
-        grid[0, 0].set_ylim(0.0, _top(counts, [measure]))
-        shade = Patch(facecolor="0.5", alpha=0.3, label="infinitely many samples (not certified)")
-        handles = [*_methods(lines), shade, *(published_handles("another network") if measure == "score" else [])]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6)
-        return figure
+    figure, grid = _panels(counts, [(run, measure) for run in counts.runs], lines)
+    handles = _methods(lines)
+    for panels, run in zip(grid, counts.runs, strict=True):
+        for axes, threshold, *shares in zip(
+            panels,
+            THRESHOLDS[measure],
+            *(counts.of(run, measure, line) / len(run) for line in (OURS, LIMIT)),
+            strict=True,
+        ):
+            axes.fill_between(run.radii, *shares, step="pre", color="0.5", alpha=0.2, linewidth=0)
+            if measure == "score":
+                draw_published(axes, SCORE, run.sigma, threshold, COLOURS)
+    handles.append(Patch(facecolor="0.5", alpha=0.2, label="what infinitely many samples could add (not certified)"))
+    if measure == "score":
+        handles += published_handles("another network", COLOURS)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=2.6, edgecolor="none"
+    )
+    return figure
 
 
 def baseline_figure(counts: Counts) -> "Figure":
-    """The appendix's figure 7: CDF bounds against the best possible naive bound, a row for score and margin each."""
-    from matplotlib.figure import Figure
-
+    """The appendix's figure 7: CDF bounds against the best possible naive bound, rows for score and for margin."""
     lines = (OURS, PAPER, BASELINE)
-    with house_style():
-        figure = Figure(figsize=(max(6.6, 4.6 * len(counts.runs)), 3.5 * len(THRESHOLDS) + 0.4))
-        grid = figure.subplots(len(THRESHOLDS), len(counts.runs), sharey=True, squeeze=False)
-        for row, measure in zip(grid, THRESHOLDS, strict=True):
-            for axes, run in zip(row, counts.runs, strict=True):
-                _draw(axes, counts, run, measure, lines)
-            row[0].set_ylabel("certified accuracy")
-            row[0].legend(handles=_thresholds(measure), loc="upper right", fontsize=9)
-        grid[0, 0].set_ylim(0.0, _top(counts, list(THRESHOLDS)))
-        figure.legend(handles=_methods(lines), loc="outside lower center", ncols=3, fontsize=9, handlelength=3)
-        return figure
+    figure, _ = _panels(counts, [(run, measure) for measure in THRESHOLDS for run in counts.runs], lines)
+    figure.legend(
+        handles=_methods(lines), loc="outside lower center", ncols=3, fontsize=8.5, handlelength=2.6, edgecolor="none"
+    )
+    return figure
 
 
 def label_figure(counts: Counts) -> "Figure":
     """Certified labels from the same copies, with Cohen et al.'s published numbers: a panel per sigma, a colour per network."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     sigmas = sorted({run.sigma for run in counts.runs})
-    with house_style():
-        figure = Figure(figsize=(max(6.2, 4.9 * len(sigmas)), 4.2))
-        panels = figure.subplots(1, len(sigmas), sharey=True, squeeze=False)[0]
-        for axes, sigma in zip(panels, sigmas, strict=True):
-            runs = [run for run in counts.runs if run.sigma == sigma]
-            reach = 0.0
-            for colour, run in zip(PALETTE, runs, strict=False):
-                held = counts.labels(run)
-                shown = slice(None, int(np.count_nonzero(held)) + 1)
-                axes.plot(
-                    run.radii[shown], held[shown] / len(run), color=colour, drawstyle="steps-pre", label=run.network
-                )
-                reach = max(reach, float(run.radii[held > 0].max(initial=0.0)))
-            axes.set_xlim(0.0, 1.1 * reach or 1.0)
-            said = "published (Cohen et al.; another network)"
-            _draw_points(axes, LABEL.get(sigma, ()), marker="o", colour="0.25", label=said)
-            axes.set_xlabel("radius of the perturbation (l2)")
-            said = f"sigma = {format_number(sigma)}, n = {runs[0].n:,}, alpha = {format_number(ALPHA)}"
-            axes.set_title(f"certified label, {said}", fontsize=9.5)
-            axes.legend(loc="upper right", fontsize=9)
-        panels[0].set_ylim(0.0, 1.0)
+    figure = HouseFigure(figsize=(max(6.2, 4.9 * len(sigmas)), 4.2))
+    panels = figure.subplots(1, len(sigmas), sharey=True, squeeze=False)[0]
+    for axes, sigma in zip(panels, sigmas, strict=True):
+        runs = [run for run in counts.runs if run.sigma == sigma]
+        reach = 0.0
+        for colour, run in zip(PALETTE, runs, strict=False):
+            held = counts.labels(run)
+            shown = slice(None, int(np.count_nonzero(held)) + 1)
+            axes.plot(run.radii[shown], held[shown] / len(run), color=colour, drawstyle="steps-pre", label=run.network)
+            reach = max(reach, float(run.radii[held > 0].max(initial=0.0)))
+        axes.set_xlim(0.0, 1.1 * reach or 1.0)
+        said = "published (Cohen et al.; another network)"
+        _draw_points(axes, LABEL.get(sigma, ()), marker="o", colour="0.25", label=said)
+        axes.set_xlabel("radius of the perturbation (ℓ₂)")
+        said = f"σ = {format_number(sigma)}, n = {runs[0].n:,}, α = {format_number(ALPHA)}"
+        axes.set_title(f"{runs[0].data}, certified label\n{said}", fontsize=9.5)
+        axes.legend(loc="upper right", fontsize=9, edgecolor="none")
+    panels[0].set_ylim(0.0, 1.0)
+    panels[0].set_ylabel("certified accuracy")
+    return figure
+
+
+def _panels(
+    counts: Counts, rows: Sequence[tuple[Evaluation, str]], lines: Sequence[Line]
+) -> "tuple[Figure, NDArray[Any]]":
+    """A row for each network and measure, under a title of its own, and a panel for each threshold."""
+    from holdfast.house_figure import HouseFigure
+
+    columns = max(len(THRESHOLDS[measure]) for _, measure in rows)
+    figure = HouseFigure(figsize=(3.2 * columns, 2.5 * len(rows) + 0.9))
+    grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
+    for panels, (run, measure) in zip(grid, rows, strict=True):
+        for k, (axes, threshold) in enumerate(zip(panels, THRESHOLDS[measure], strict=True)):
+            _draw(axes, run, {line: counts.of(run, measure, line)[k] for line in lines})
+            claim = f"{measure} > {format_number(threshold)}"
+            if k == columns // 2:
+                said = f"{run.heading}, n = {run.n:,}, α = {format_number(ALPHA)}"
+                # As wide as the row: it asks for no room of its own; the titles beside it are as high.
+                axes.set_title(f"{said}\n{claim}", fontsize=9.5).set_in_layout(False)
+            else:
+                axes.set_title(f"\n{claim}", fontsize=9.5)
+        furthest = max(axes.get_xlim()[1] for axes in panels)
+        for axes in panels:
+            axes.set_xlim(0.0, furthest)
         panels[0].set_ylabel("certified accuracy")
-        return figure
+    for axes in grid[-1]:
+        axes.set_xlabel("radius of the perturbation (ℓ₂)")
+    grid[0, 0].set_ylim(0.0, _top(counts, sorted({measure for _, measure in rows})))
+    return figure, grid
 
 
-def _draw(axes: "Axes", counts: Counts, run: Evaluation, measure: str, lines: Sequence[Line]) -> None:
+def _draw(axes: "Axes", run: Evaluation, lines: Mapping[Line, NDArray[np.int64]]) -> None:
+    """Lines that end where nothing is certified any more."""
     reach = 0.0
-    for line in reversed(lines):
-        for colour, values in zip(PALETTE, counts.of(run, measure, line), strict=False):
-            shown = slice(None, int(np.count_nonzero(values)) + 1)
-            axes.plot(
-                run.radii[shown],
-                values[shown] / len(run),
-                linestyle=STYLES[line.key],
-                color=colour,
-                drawstyle="steps-pre",
-                linewidth=2.0 if line is OURS else 1.5,
-            )
-            if line.certified:
-                reach = max(reach, float(run.radii[values > 0].max(initial=0.0)))
+    for line, values in reversed([*lines.items()]):
+        shown = slice(None, int(np.count_nonzero(values)) + 1)
+        axes.plot(
+            run.radii[shown],
+            values[shown] / len(run),
+            linestyle=STYLES[line.key],
+            color=COLOURS[line.key],
+            drawstyle="steps-pre",
+            linewidth=2.0 if line is OURS else 1.5,
+        )
+        if line.certified:
+            reach = max(reach, float(run.radii[values > 0].max(initial=0.0)))
     axes.set_xlim(0.0, min(1.1 * reach, float(run.radii.max())) or 1.0)
-    axes.set_xlabel("radius of the perturbation (l2)")
-    said = f"{measure}, sigma = {format_number(run.sigma)}, n = {run.n:,}, alpha = {format_number(ALPHA)}"
-    axes.set_title(f"{run.network}\n{said}", fontsize=9.5)
-
-
-def _shade(axes: "Axes", counts: Counts, run: Evaluation, measure: str) -> None:
-    both = (counts.of(run, measure, line) / len(run) for line in (OURS, LIMIT))
-    for colour, ours, limit in zip(PALETTE, *both, strict=False):
-        axes.fill_between(run.radii, ours, limit, step="pre", color=colour, alpha=0.18, linewidth=0)
 
 
 def _top(counts: Counts, measures: Sequence[str]) -> float:
@@ -189,34 +195,35 @@ def _top(counts: Counts, measures: Sequence[str]) -> float:
     return min(1.0, float(np.ceil(11 * most)) / 10) or 1.0
 
 
-def _thresholds(measure: str) -> list["Artist"]:
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=colour, linewidth=3, label=f"{measure} > {format_number(threshold)}")
-        for colour, threshold in zip(PALETTE, THRESHOLDS[measure], strict=False)
-    ]
-
-
 def _methods(lines: Sequence[Line]) -> list["Artist"]:
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], color="0.25", linestyle=STYLES[line.key], label=line.title) for line in lines]
+    return [
+        Line2D([], [], color=COLOURS[line.key], linewidth=1.8, linestyle=STYLES[line.key], label=line.title)
+        for line in lines
+    ]
 
 
-def draw_published(axes: "Axes", table: Published, sigma: float, thresholds: Sequence[float]) -> None:
-    """Points of the published bounds at a sigma, if there are any, in the colours of their thresholds."""
-    for colour, threshold in zip(PALETTE, thresholds, strict=False):
-        for key, marker in MARKERS.items():
-            _draw_points(axes, table.get((sigma, key, threshold), ()), marker=marker, colour=colour)
+def draw_published(axes: "Axes", table: Published, sigma: float, threshold: float, colours: Mapping[str, str]) -> bool:
+    """Points of the published bounds at a sigma and a threshold, in the colours of their bounds; whether there are any."""
+    found = {key: table.get((sigma, key, threshold), ()) for key in MARKERS}
+    for key, values in found.items():
+        _draw_points(axes, values, marker=MARKERS[key], colour=colours[key])
+    return any(found.values())
 
 
-def published_handles(words: str) -> "list[Artist]":
+def published_handles(words: str, colours: Mapping[str, str]) -> "list[Artist]":
     """Legend entries that say what the points are, and in which words they differ from the lines."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], linestyle="", **_point(MARKERS[line.key], "0.25"), label=f"{line.title}, published ({words})")
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            **_point(MARKERS[line.key], colours[line.key]),
+            label=f"{line.title}, published ({words})",
+        )
         for line in (PAPER, NAIVE)
     ]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.baseline import best_possible, limit
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.plot import DATA_TITLES
 from holdfast.runs.store import Entry
 from holdfast.scores.rounding import format_number
 
@@ -147,6 +148,17 @@ class Evaluation:
     def title(self) -> str:
         """The network and the noise."""
         return f"{self.network}, sigma = {format_number(self.sigma)}"
+
+    @property
+    def data(self) -> str:
+        """The data's name, as it is written in words."""
+        recorded = str(self.run.config.get("data") or "")
+        return DATA_TITLES.get(recorded, recorded)
+
+    @property
+    def heading(self) -> str:
+        """Data, network and noise, over a panel of a figure."""
+        return f"{self.data}, {self.network}, σ = {format_number(self.sigma)}"
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 import holdfast as hf
 from experiments.paper.agreement import RESAMPLES, SEED, Agreement, agreement, without_nan
 from experiments.paper.evaluation import ALPHA, Evaluation, histogram, in_order
-from experiments.paper.png import write_png
 from experiments.paper.softmax import NAME, PlainSoftmax
-from holdfast.plotting import PALETTE, house_style
+from experiments.paper.written import write_figure
+from holdfast.plotting import PALETTE, in_symbols
 from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
@@ -138,38 +138,37 @@ def read_human(path: Path) -> Floats:
 
 def human_figure(studies: Sequence[Study]) -> "Figure":
     """A panel per reading, a row per quantity, a colour per run: rank correlation with its interval."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     readings = [reading for reading in READINGS if all(reading.key in each.found for each in studies)]
     names = list(dict.fromkeys(name for each in studies for found in each.found.values() for name in found.rho))
-    with house_style():
-        figure = Figure(figsize=(3.3 + 2.9 * len(readings), 1.7 + 0.48 * len(names)))
-        panels = figure.subplots(1, len(readings), sharey=True, sharex=True, squeeze=False)[0]
-        for axes, reading in zip(panels, readings, strict=True):
-            for number, each in enumerate(studies):
-                rho = each.found[reading.key].rho
-                shown = [name for name in names if name in rho and not np.isnan(rho[name].estimate)]
-                height = np.array([names.index(name) for name in shown]) + 0.22 * (number - (len(studies) - 1) / 2)
-                middle, low, high = (
-                    np.array([getattr(rho[name], part) for name in shown]) for part in ("estimate", "low", "high")
-                )
-                axes.errorbar(
-                    middle,
-                    height,
-                    xerr=np.maximum(0.0, np.array([middle - low, high - middle])),
-                    fmt="o",
-                    markersize=4.5,
-                    color=PALETTE[number],
-                    label=each.title,
-                )
-            axes.axvline(0.0, color="0.4", linewidth=1.0)
-            axes.set_title(reading.title, fontsize=10)
-        panels[0].set_yticks(range(len(names)), names)
-        panels[0].invert_yaxis()
-        figure.supxlabel("Spearman's rank correlation with people's confidence (95% bootstrap interval)", fontsize=10)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=min(2, len(studies)), fontsize=9)
-        return figure
+    figure = HouseFigure(figsize=(3.3 + 2.9 * len(readings), 1.7 + 0.48 * len(names)))
+    panels = figure.subplots(1, len(readings), sharey=True, sharex=True, squeeze=False)[0]
+    for axes, reading in zip(panels, readings, strict=True):
+        for number, each in enumerate(studies):
+            rho = each.found[reading.key].rho
+            shown = [name for name in names if name in rho and not np.isnan(rho[name].estimate)]
+            height = np.array([names.index(name) for name in shown]) + 0.22 * (number - (len(studies) - 1) / 2)
+            middle, low, high = (
+                np.array([getattr(rho[name], part) for name in shown]) for part in ("estimate", "low", "high")
+            )
+            axes.errorbar(
+                middle,
+                height,
+                xerr=np.maximum(0.0, np.array([middle - low, high - middle])),
+                fmt="o",
+                markersize=4.5,
+                color=PALETTE[number],
+                label=in_symbols(each.title),
+            )
+        axes.axvline(0.0, color="0.4", linewidth=1.0)
+        axes.set_title(reading.title, fontsize=10)
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].invert_yaxis()
+    figure.supxlabel("Spearman's rank correlation with people's confidence (95% bootstrap interval)", fontsize=10)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=min(2, len(studies)), fontsize=9, edgecolor="none")
+    return figure
 
 
 def in_words(each: Study, reading: Reading) -> list[str]:
@@ -240,7 +239,7 @@ def write_study(studies: Sequence[Study], out: Path) -> list[Path]:
     page, numbers = out / "human.md", out / "human.json"
     page.write_text(as_markdown(studies), encoding="utf-8")
     numbers.write_text(json.dumps(as_json(studies), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    return [write_png(human_figure(studies), out / "human.png"), page, numbers]
+    return [*write_figure(human_figure(studies), out / "human.png"), page, numbers]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

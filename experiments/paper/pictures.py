@@ -11,8 +11,7 @@ from scipy.stats import norm
 
 from experiments.paper.confidence import Confidence, confidences
 from experiments.paper.evaluation import ALPHA, Evaluation
-from experiments.paper.png import write_png
-from holdfast.plotting import house_style
+from experiments.paper.written import write_figure
 from holdfast.scores.rounding import floor_decimals
 from holdfast.zoo.datasets.labelled import LabelledData
 
@@ -109,29 +108,28 @@ def choose(inputs: Sequence[Confidence], cut_offs: CutOffs = CIFAR10) -> tuple[C
 
 def picture_figure(run: Evaluation, data: LabelledData, cut_offs: CutOffs = CIFAR10) -> "Figure":
     """The paper's figure 4 for one run."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     where = {index: position for position, index in enumerate(data.indices.tolist())}
-    with house_style():
-        figure = Figure(figsize=(12.0, 5.1))
-        sides = np.asarray(figure.subfigures(1, 2, wspace=0.04), dtype=object)
-        for side, choice in zip(sides, choose(confidences(run), cut_offs), strict=True):
-            side.suptitle(f"{choice.title}\n{run.title}\n{choice.rule}", fontsize=10)
-            for axes in side.subplots(ROWS, COLUMNS, squeeze=False).ravel():
-                axes.set_axis_off()
-            for axes, each in zip(side.axes, choice.shown, strict=False):
-                image = np.moveaxis(data.image(where[each.answer.index]), 0, -1).squeeze()
-                axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-                axes.set_title(_caption(run, each), fontsize=8)
-        if cut_offs.why:
-            figure.suptitle(cut_offs.why, fontsize=10)
-        return figure
+    figure = HouseFigure(figsize=(12.0, 5.1))
+    sides = np.asarray(figure.subfigures(1, 2, wspace=0.04), dtype=object)
+    for side, choice in zip(sides, choose(confidences(run), cut_offs), strict=True):
+        side.suptitle(f"{choice.title}\n{run.heading}\n{choice.rule}", fontsize=10)
+        for axes in side.subplots(ROWS, COLUMNS, squeeze=False).ravel():
+            axes.set_axis_off()
+        for axes, each in zip(side.axes, choice.shown, strict=False):
+            image = np.moveaxis(data.image(where[each.answer.index]), 0, -1).squeeze()
+            axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            axes.set_title(_caption(run, each), fontsize=8)
+    if cut_offs.why:
+        figure.suptitle(cut_offs.why, fontsize=10)
+    return figure
 
 
 def write_pictures(run: Evaluation, folder: Path, data: LabelledData, cut_offs: CutOffs = CIFAR10) -> list[Path]:
     """The grids of one run, and which inputs meet the cut-offs."""
     numbers = write_choice(run, folder, cut_offs)
-    return [write_png(picture_figure(run, data, cut_offs), numbers.with_suffix(".png")), numbers]
+    return [*write_figure(picture_figure(run, data, cut_offs), numbers.with_suffix(".png")), numbers]
 
 
 def write_choice(run: Evaluation, folder: Path, cut_offs: CutOffs = CIFAR10) -> Path:

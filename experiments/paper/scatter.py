@@ -18,8 +18,8 @@ from experiments.paper.confidence import (
     rank_correlations,
 )
 from experiments.paper.evaluation import ALPHA, Evaluation
-from experiments.paper.png import write_png
-from holdfast.plotting import PALETTE, house_style
+from experiments.paper.written import write_figure
+from holdfast.plotting import PALETTE
 from holdfast.scores.rounding import floor_significant, format_number
 
 if TYPE_CHECKING:
@@ -66,23 +66,24 @@ class Scatter:
 
 def scatter_figure(scatters: Sequence[Scatter]) -> "Figure":
     """The paper's figure 3, a column per run: the network's own softmax above, the average score below."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
-    with house_style():
-        figure = Figure(figsize=(max(6.6, 4.6 * len(scatters)), 8.0))
-        grid = figure.subplots(len(PANELS), len(scatters), sharey=True, squeeze=False)
-        for row, panel in zip(grid, PANELS, strict=True):
-            for axes, scatter in zip(row, scatters, strict=True):
-                _draw(axes, scatter, panel)
-            row[0].set_ylabel(panel.axis)
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        run = scatters[0].run
-        title = (
-            "All three numbers are about the class that the smoothed classifier predicts "
-            f"(n = {run.n:,}, alpha = {format_number(ALPHA)} each). That class is:"
-        )
-        figure.legend(handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9)
-        return figure
+    figure = HouseFigure(figsize=(max(6.6, 4.6 * len(scatters)), 8.0))
+    grid = figure.subplots(len(PANELS), len(scatters), sharey=True, squeeze=False)
+    for row, panel in zip(grid, PANELS, strict=True):
+        for axes, scatter in zip(row, scatters, strict=True):
+            _draw(axes, scatter, panel)
+        row[0].set_ylabel(panel.axis)
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    run = scatters[0].run
+    title = (
+        "All three numbers are about the class that the smoothed classifier predicts "
+        f"(n = {run.n:,}, α = {format_number(ALPHA)} each). That class is:"
+    )
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=2, title=title, fontsize=9, title_fontsize=9, edgecolor="none"
+    )
+    return figure
 
 
 def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:
@@ -104,7 +105,7 @@ def write_scatter(runs: Sequence[Evaluation], folder: Path) -> list[Path]:
                     [scatter.run.name, scatter.run.sigma, *classes, radius, score, softmax, point.preferred, largest]
                 )
     return [
-        write_png(scatter_figure(scatters), folder / "score_against_radius.png"),
+        *write_figure(scatter_figure(scatters), folder / "score_against_radius.png"),
         target,
         _write_correlations(scatters, folder / "score_against_radius.json"),
     ]
@@ -120,10 +121,10 @@ def _draw(axes: "Axes", scatter: Scatter, panel: Panel) -> None:
         )
     rho = scatter.everyone.rho[panel.key]
     axes.set_title(
-        f"{scatter.run.title} ({len(radius)} inputs)\nrank correlation {rho}",
+        f"{scatter.run.heading}\n{len(radius)} inputs, rank correlation {rho}",
         fontsize=9.5,
     )
-    axes.set_xlabel("certified radius of the label (l2)")
+    axes.set_xlabel("certified radius of the label (ℓ₂)")
     axes.set_xlim(left=-0.02 * float(radius.max() or 1.0))
     axes.set_ylim(-0.02, 1.02)
 

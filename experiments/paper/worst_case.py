@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-from experiments.paper.png import write_png
-from holdfast.plotting import PALETTE, house_style
+from experiments.paper.written import write_figure
+from holdfast.plotting import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,30 +68,29 @@ def naive_of(steps: WorstCase) -> WorstCase:
 
 def worst_case_figure() -> "Figure":
     """Both worst cases with the same average at x, and what becomes of the average as x moves."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
     naive = naive_of(STEPS)
-    with house_style():
-        figure = Figure(figsize=(11.0, 3.9))
-        left, middle, right = figure.subplots(1, 3)
-        _draw_classifier(left, naive, "naive: only the average is known")
-        _draw_classifier(middle, STEPS, "CDF: the distribution is known")
-        r = np.linspace(0.0, 3.0, 121)
-        right.plot(r, STEPS.average(r), color=PALETTE[0], label="CDF (Theorem 2)")
-        right.plot(r, naive.average(r), "--", color=PALETTE[1], label="naive (Theorem 1)")
-        right.axvline(SHIFT, color="0.6", linewidth=1.0, linestyle=":")
-        right.set_xlim(0.0, 3.0)
-        right.set_ylim(0.0, 1.0)
-        right.set_xlabel("distance to x, in sigma")
-        right.set_ylabel("least average score")
-        right.set_title("the same average at x, moved away", fontsize=10)
-        right.legend(loc="upper right")
-        return figure
+    figure = HouseFigure(figsize=(11.0, 3.9))
+    left, middle, right = figure.subplots(1, 3)
+    _draw_classifier(left, naive, "naive: only the average is known")
+    _draw_classifier(middle, STEPS, "CDF: the distribution is known")
+    r = np.linspace(0.0, 3.0, 121)
+    right.plot(r, STEPS.average(r), color=PALETTE[0], label="CDF (Theorem 2)")
+    right.plot(r, naive.average(r), "--", color=PALETTE[1], label="naive (Theorem 1)")
+    right.axvline(SHIFT, color="0.6", linewidth=1.0, linestyle=":")
+    right.set_xlim(0.0, 3.0)
+    right.set_ylim(0.0, 1.0)
+    right.set_xlabel("distance to x, in units of σ")
+    right.set_ylabel("least average score")
+    right.set_title("the same average at x, moved away", fontsize=10)
+    right.legend(loc="upper right", edgecolor="none")
+    return figure
 
 
 def write_worst_case(folder: Path) -> list[Path]:
     """The figure and its numbers."""
-    picture = write_png(worst_case_figure(), folder / "worst_case.png")
+    pictures = write_figure(worst_case_figure(), folder / "worst_case.png")
     numbers = {
         name: {
             "levels": list(case.levels),
@@ -102,7 +101,7 @@ def write_worst_case(folder: Path) -> list[Path]:
     }
     target = folder / "worst_case.json"
     target.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    return [picture, target]
+    return [*pictures, target]
 
 
 def _draw_classifier(axes: "Axes", case: WorstCase, title: str) -> None:
@@ -114,12 +113,11 @@ def _draw_classifier(axes: "Axes", case: WorstCase, title: str) -> None:
     cuts = [low, *case.edges[::-1].tolist(), high]
     for start, end in pairwise(cuts):
         value = float(case.score(np.array((start + end) / 2)))
-        axes.axvspan(start, end, color=colours(value), alpha=0.35, linewidth=0)
+        axes.axvspan(start, end, color=colours(value), alpha=0.25, linewidth=0)
     position = np.linspace(low, high, 1201)
     axes.plot(position, case.score(position), color="0.15", label="score")
     for centre, colour, name in ((0.0, PALETTE[0], "x"), (SHIFT, PALETTE[1], "x'")):
         density = norm.pdf(position, loc=centre)
-        axes.fill_between(position, density, color=colour, alpha=0.22, linewidth=0)
         axes.plot(position, density, color=colour, linewidth=1.8)
         average = float(case.average(np.array(centre)))
         axes.annotate(
@@ -135,6 +133,6 @@ def _draw_classifier(axes: "Axes", case: WorstCase, title: str) -> None:
     axes.grid(visible=False)
     axes.set_xlim(low, high)
     axes.set_ylim(0.0, 1.12)
-    axes.set_xlabel("position along the perturbation, in sigma")
+    axes.set_xlabel("position along the perturbation, in units of σ")
     axes.set_ylabel("score (black); density of the noise")
     axes.set_title(title, fontsize=10)

@@ -17,20 +17,22 @@ import numpy as np
 
 import holdfast as hf
 from experiments.pneumonia.attack import attacked
-from experiments.pneumonia.study import Labelled, as_published, results, shuffled, table
+from experiments.pneumonia.study import Labelled, as_published, average_score, results, shuffled, table
 from holdfast.cli.app import run as holdfast
 from holdfast.report.figures import save_figure
 from holdfast.runs.run import Run
+from holdfast.triage.drift import drift_test
 from holdfast.zoo.checkpoint import load_checkpoint
 from holdfast.zoo.datasets.npz import load_npz
 
 SIGMA, ATTACK_RADIUS, SPLITS = 0.25, 0.1, ("val", "test")
+ALPHA = 0.01  # of the drift check
 STEP = 2.0**-14  # finer than bytes: attacked images are floating point
 HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Writes ``table.md``, ``results.json`` and ``triage.png``."""
+    """Writes ``table.md``, ``results.json``, ``scores.json`` and ``triage.png``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="pneumoniamnist.npz of MedMNIST")
     parser.add_argument("--work", type=Path, required=True, help="folder for weights and runs")
@@ -77,10 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     studies = [results(part, ATTACK_RADIUS) for part in parts]
     (asked.out / "results.json").write_text(json.dumps(studies, indent=1) + "\n", encoding="utf-8")
+    scores = {name: sorted(map(average_score, runs[f"clean-{name}"])) for name in SPLITS}
+    (asked.out / "scores.json").write_text(json.dumps(scores) + "\n", encoding="utf-8")
     (asked.out / "table.md").write_text(table(studies), encoding="utf-8")
     drawn = hf.choose_threshold(parts[1].calibration, radius=ATTACK_RADIUS, epsilon=parts[1].epsilon)
     save_figure(drawn.figure(), asked.out / "triage.png")
     print(table(studies))
+    print(drift_test(scores["val"], scores["test"], alpha=ALPHA))
 
 
 def _reuse(path: Path, same: bool) -> None:

@@ -78,6 +78,11 @@ def _happened(found: hf.Triage, inputs: Labelled) -> Happened:
     return Happened(len(inputs), len(accepted), sum(predicted != label for predicted, label in accepted))
 
 
+def average_score(labelled: tuple[hf.Certificate, int]) -> float:
+    """What drift is looked for in; rounded, which makes ties and no false alarms."""
+    return round(labelled[0].evidence["score"].survival_lower().mean, 5)
+
+
 def table(studies: Sequence[dict[str, Any]]) -> str:
     """Markdown; upper bounds rounded up, lower bounds down."""
     lines = [

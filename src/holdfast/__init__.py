@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.sampling.engine import Engine
     from holdfast.sampling.local import Local
     from holdfast.sampling.ray import RayCluster
+    from holdfast.service.server import serve
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo import datasets
     from holdfast.zoo.normalize import Normalize
@@ -71,6 +72,7 @@ _LAZY = {
     "attack": "holdfast.attacks.attacked",
     "certify_run": "holdfast.runs.execute",
     "load": "holdfast.zoo.pretrained",
+    "serve": "holdfast.service.server",
 }
 
 __all__ = [
@@ -141,6 +143,7 @@ __all__ = [
     "datasets",
     "decide",
     "load",
+    "serve",
 ]
 
 

@@ -15,7 +15,9 @@
     ├── ClusterError                exit 9   Ray is missing, has too little room, or lost its workers again and again
     ├── NotVerified                 exit 10  'holdfast verify' found something wrong with a run
     ├── AuditFailed                 exit 11  an attack found what a certificate excludes
-    └── ClaimsLost                  exit 12  'holdfast recheck' confirmed fewer claims of a run than were required
+    ├── ClaimsLost                  exit 12  'holdfast recheck' confirmed fewer claims of a run than were required
+    ├── NoThreshold                 exit 13  'holdfast triage' certified no threshold: everything goes to a human
+    └── DriftFound                  exit 14  'holdfast drift' found new inputs to be unlike the calibration inputs
 
 Each message says what was expected, what came, and what to do. The command line turns the class into its exit code.
 """
@@ -103,6 +105,18 @@ class ClaimsLost(HoldfastError):
     """After a change of the network, fewer claims of a run are confirmed than were required."""
 
     exit_code = 12
+
+
+class NoThreshold(HoldfastError):
+    """No confidence threshold is shown to keep the error among accepted inputs at epsilon or less."""
+
+    exit_code = 13
+
+
+class DriftFound(HoldfastError):
+    """New inputs are unlike those that a threshold was calibrated on, so its guarantee is not about them."""
+
+    exit_code = 14
 
 
 @contextmanager

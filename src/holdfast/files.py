@@ -65,6 +65,31 @@ def new_folder(target: Path) -> Iterator[Path]:
     sync_folder(target.parent)
 
 
+def why_unwritable(target: Path) -> str:
+    """Why nothing can be written at a path, in words that go on after a colon; nothing if it can.
+
+    A file is made there for a moment: permissions alone do not tell of a read-only disk, or of what is no disk at all.
+    """
+    path = target.absolute()
+    above = path if path.is_dir() else next(folder for folder in path.parents if folder.exists())
+    if not above.is_dir():
+        return f"{above} is not a folder"
+    if above == Path(path.anchor) and above not in (path, path.parent):
+        return f"{path.parent} does not exist, and would have to be made in {above}"
+    probe = _temporary(above / path.name)
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        return f"{above} cannot be written to ({os.strerror(error.errno) if error.errno else error})"
+    return ""
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a file could not be written because the disk, or what one may use of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _temporary(target: Path) -> Path:
     return target.with_name(f".{target.name[:_LONGEST]}-{secrets.token_hex(8)}.partial")
 

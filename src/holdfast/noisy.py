@@ -8,6 +8,7 @@ from holdfast.certificates import Provenance
 from holdfast.inputs import CheckedInputs, GridInput, Input, check_indices
 from holdfast.measures import Measure
 from holdfast.models import Model
+from holdfast.models.fast.precision import check_native
 from holdfast.noise import Noise, check_seed
 from holdfast.progress import OnDone, ignore
 from holdfast.sampling import Engine
@@ -50,6 +51,7 @@ class NoisyModel(ABC):
         shift: float = 0.0,
     ) -> Provenance:
         """The record of how noisy copies on a grid were made."""
+        check_native(self.model.precision, self.model.device)
         model, noise = self.model, noise_name(self.noise, step, self.model.device)
         made = (noise, model.name, str(model.device), model.precision, installed_version())
         return Provenance(seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift)

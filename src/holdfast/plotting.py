@@ -1,8 +1,8 @@
 """How Holdfast's figures look: one palette, safe for colour-blind readers, and one way to draw a certified curve."""
 
+import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,33 +14,17 @@ if TYPE_CHECKING:
 
 # Okabe & Ito's palette, in an order that also separates in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_STYLE: dict[Any, object] = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.constrained_layout.use": True,
-    "figure.constrained_layout.wspace": 0.05,
-    "figure.dpi": 120,
-    "font.size": 10,
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.6,
-    "legend.edgecolor": "none",
-    "legend.framealpha": 0.8,
-    "lines.linewidth": 1.8,
-    "svg.hashsalt": "holdfast",
-}
+_SYMBOLS = {"sigma": "σ", "alpha": "α", "epsilon": "ε", "delta": "δ", "l0": "ℓ₀", "l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
 
 
-def house_style() -> AbstractContextManager[None]:
-    """Matplotlib settings for the figures drawn within."""
-    from matplotlib import rc_context
-
-    return rc_context(_STYLE)
+def in_symbols(text: str) -> str:
+    """Our own words for a figure: ``σ`` for sigma, ``ℓ₂`` for l2. Names of others are left as they are."""
+    return re.sub(rf"\b({'|'.join(_SYMBOLS)})\b", lambda word: _SYMBOLS[word[0]], text)
 
 
 def radius_label(noise: Noise) -> str:
     """What an axis of radii is called: it names the norm they are in."""
-    return f"radius of the perturbation ({noise.norm})"
+    return f"radius of the perturbation ({in_symbols(noise.norm)})"
 
 
 def draw_curves(axes: "Axes", curves: Mapping[str, Curve], *, up_to: float) -> "Axes":
@@ -59,3 +43,9 @@ def draw_curves(axes: "Axes", curves: Mapping[str, Curve], *, up_to: float) -> "
     axes.set_xlim(0.0, up_to)
     axes.set_ylabel("certified average")
     return axes
+
+
+def draw_label_radius(axes: "Axes", radius: float) -> None:
+    """A line where the label's certificate ends; none if there is none."""
+    if radius > 0:
+        axes.axvline(radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius")

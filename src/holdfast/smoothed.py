@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
-from holdfast.bounds.tangents import aimed_at
 from holdfast.certificates import Certificate, ClassCertificate, Settings
 from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
 from holdfast.measures import Measure, all_measures, support_of
@@ -39,8 +38,9 @@ class SmoothedClassifier(NoisyModel):
         inputs: ``"images"`` refuses values far outside [0, 1], ``"any"`` does not; ``"auto"`` looks at the shape.
         device: where to run; by default where the module's parameters are. ``"cuda"`` uses all visible GPUs.
         batch: rows of a forward pass; found automatically if not given, and halved if memory runs out.
-        precision: ``"float32"``, ``"tf32"``, ``"bfloat16"`` or ``"float16"``; by default as torch itself would run the module
-            there: float32, with TF32 convolutions on a GPU. The certificate is about the network at it, and records it.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``; on a GPU also ``"tf32"``, ``"tf32-convolutions"`` and
+            ``"tf32-products"``. By default as torch itself would run the module there: float32, on a GPU
+            ``"tf32-convolutions"``. The certificate is about the network at it, and records it.
         compile: compile the module before sampling, or never; by default once the work that lies ahead outweighs compiling.
         engine: runs the noisy copies: ``Local()``, or ``RayCluster(...)``. The certificates are the same.
 
@@ -105,9 +105,9 @@ class SmoothedClassifier(NoisyModel):
             n, n0, alpha, claims, sides, method: see :class:`Settings`.
             aim: a radius named beforehand, for a tighter bound there: the best of ``method`` and ``Tangent(aim)``, for half of alpha each.
             seed, index: key the noise, for a replay; the seed is secret by default, and recorded.
-            batch, progress: in place of the classifier's batch size; a bar, by default if stderr is a terminal.
+            batch, progress: in place of the classifier's batch size; a bar, by default in a terminal and in a notebook.
         """
-        asked = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
+        asked = Settings(n, n0, alpha, claims, sides, method, aim)
         return next(self.stream([x], [index], asked, seed=seed, batch=batch, progress=progress))
 
     def certify_many(
@@ -130,7 +130,7 @@ class SmoothedClassifier(NoisyModel):
         ``alpha`` is each certificate's own; nothing is claimed about all of them at once. Input number i gets the noise
         keyed by i, so the first of many has the certificate it would have alone with the same seed.
         """
-        settings = Settings(n, n0, alpha, claims, sides, aimed_at(aim, method))
+        settings = Settings(n, n0, alpha, claims, sides, method, aim)
         return list(self.stream(xs, None, settings, seed=seed, batch=batch, progress=progress))
 
     def stream(

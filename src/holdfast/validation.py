@@ -4,6 +4,7 @@ import math
 import numbers
 import reprlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -130,6 +131,13 @@ def check_number(name: str, value: float, *, at_least: float = -math.inf) -> flo
 def check_radius(radius: float) -> float:
     """Return one finite, nonnegative radius."""
     return float(check_radii(check_number("radius", radius)))
+
+
+def check_path(name: str, path: str | Path) -> Path:
+    """Return a path; a number or an open file is none."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise InvalidArgument(f"{name} must be a path, as a string or a Path, got {path!r}")
+    return Path(path)
 
 
 def check_threshold(at_least: float, support: tuple[float, float]) -> float:

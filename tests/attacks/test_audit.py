@@ -185,7 +185,7 @@ def test_other_data_and_imported_logs_are_refused(
     assert holdfast(["export", str(certified), "--measure", "label", "--out", str(log)]) == 0
     assert holdfast(["import", str(log), "--out", str(tmp_path / "log")]) == 0
     assert holdfast(["audit", str(tmp_path / "log"), *EMBEDDED]) == 2
-    assert "is an imported log, which names no network" in capsys.readouterr().err
+    assert "is an imported log, not certificates of a network" in capsys.readouterr().err
 
 
 def test_a_damaged_audit_is_refused_in_words(tmp_path: Path) -> None:

@@ -185,6 +185,7 @@ def test_the_plot_draws_what_was_claimed(cert: hf.Certificate) -> None:
     axes = cert.plot()
     labels = set(axes.get_legend_handles_labels()[1])
     assert {"score", "margin"} <= labels
+    assert f"σ = {cert.sigma}, α = {cert.alpha}" in axes.get_title()
     drawn = axes.lines[0].get_ydata()
     radii = axes.lines[0].get_xdata()
     assert np.array_equal(np.asarray(drawn), cert.score.lower(np.asarray(radii, dtype=np.float64)))

@@ -117,7 +117,7 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
     before = {path: path.read_bytes() for path in files_of(tmp_path / "p")}
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
     assert "complete: " in capsys.readouterr().out
-    assert run(["import", str(log), "--sigma", "0.5", "--out", str(tmp_path / "p")]) == hf.RunError.exit_code
+    assert run(["import", str(log), "--sigma", "0.5", "--out", str(tmp_path / "p")]) == hf.InvalidArgument.exit_code
     assert {path: path.read_bytes() for path in files_of(tmp_path / "p")} == before
     assert run(["export", str(certified), "--measure", "margin", "--out", str(log)]) == hf.RunError.exit_code
     assert run(["report", str(tmp_path / "p"), "--radii", "0.1"]) == hf.InvalidArgument.exit_code
@@ -541,9 +541,28 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
     assert "needs an API key" in capsys.readouterr().err
     assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
     assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
-    monkeypatch.setattr("holdfast.cli.serve.find_spec", lambda _: None)
+    for name in [name for name in sys.modules if name.startswith("holdfast.service")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
     assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err
+
+
+def test_a_signal_that_comes_while_the_arguments_are_read_has_its_own_exit_code_too() -> None:
+    """There the library that reads them turns an interrupt into an exit code of its own."""
+    script = """
+import os, signal, sys
+from typer.core import TyperGroup
+from holdfast.cli import app
+
+def interrupted(*_, **__):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+TyperGroup.make_context = interrupted
+sys.argv = ["holdfast", "doctor"]
+app.main()
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow

@@ -128,7 +128,8 @@ def test_every_promised_file_is_written_and_small(drawn: Path) -> None:
         ),
         *("pictures_cifar10-sigma0.25.json", "pictures_cifar10-sigma0.50.json"),
     }
-    assert {path.name for path in drawn.iterdir()} == pictures | numbers
+    vectors = {name.replace(".png", kind) for name in pictures for kind in (".pdf", ".svg")}
+    assert {path.name for path in drawn.iterdir()} == pictures | vectors | numbers
     for name in pictures:
         content = (drawn / name).read_bytes()
         assert content.startswith(b"\x89PNG")
@@ -207,8 +208,10 @@ def test_two_networks_of_one_sigma_stay_apart_and_the_papers_kind_comes_first(tm
     rows = [line.split(" | ")[1] for line in page.read_text().splitlines() if " | " in line]
     assert set(rows) == {"network", "published", *networks}
     assert [rows.index(network) for network in networks] == sorted(rows.index(network) for network in networks)
-    titles = [axes.get_title() for axes in accuracy_figure(counts, "score").axes]
-    assert [title.split("\n")[0] for title in titles] == networks
+    titles = [axes.get_title().split("\n") for axes in accuracy_figure(counts, "score").axes]
+    heads = [head for head, _ in titles if head]
+    assert [network in head for network, head in zip(networks, heads, strict=True)] == [True] * 3
+    assert [claim for _, claim in titles] == 3 * ["score > 0.5", "score > 0.7", "score > 0.9"]
 
 
 @pytest.mark.parametrize(
@@ -251,23 +254,24 @@ def test_published_points_are_drawn_where_the_sigma_is_the_logs(runs: list[Path]
     figure = report_accuracy(opened, "margin", question)
     imagenet.add_published(figure, opened, question)
     points = [
-        [
+        sorted(
             point
             for line in axes.lines
             if line.get_linestyle() == "None"
             for point in np.column_stack(line.get_data()).tolist()
-        ]
+        )
         for axes in figure.axes
     ]
-    reach = figure.axes[1].get_xlim()[1]
+    reach = figure.axes[-1].get_xlim()[1]
     logged = {key: dict(zip(RADII, values, strict=True)) for key, values in IMAGENET_MARGIN.items()}
-    assert points[0] == []
-    assert sorted(points[1]) == sorted(
-        [radius, value]
-        for (_, _, threshold), values in logged.items()
-        for radius, value in values.items()
-        if threshold in (0.0, 0.3) and value > 0 and radius <= reach
-    )
+    assert points[:2] == [[], []]
+    for drawn, threshold in zip(points[2:], (0.0, 0.3), strict=True):
+        assert drawn == sorted(
+            [radius, value]
+            for (_, _, of), values in logged.items()
+            for radius, value in values.items()
+            if of == threshold and value > 0 and radius <= reach
+        )
     assert sum("another network" in text.get_text() for text in figure.legends[0].get_texts()) == 2
 
 
@@ -539,7 +543,7 @@ def test_the_human_study_says_what_its_numbers_say(tmp_path: Path) -> None:
     PlainSoftmax(np.array([answer.index for answer in opened.answers]), rows).write(made / "softmax.npz")
     flat = human.study(Evaluation.open(made), human_shares, resamples=100)
     written = human.write_study([flat], tmp_path / "out")
-    assert {path.name for path in written} == {"human.png", "human.md", "human.json"}
+    assert {path.name for path in written} == {"human.png", "human.pdf", "human.svg", "human.md", "human.json"}
     numbers = json.loads((tmp_path / "out" / "human.json").read_text())
     assert numbers["runs"][0]["found"]["all_predicted"]["rho"]["plain softmax"]["estimate"] is None
     assert "| plain softmax | undefined |" in (tmp_path / "out" / "human.md").read_text()

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.pneumonia.run import ATTACK_RADIUS, main
+from experiments.pneumonia.run import ALPHA, ATTACK_RADIUS, main
+from holdfast.triage.drift import drift_test
+
+SCORES = Path(__file__).resolve().parents[2] / "experiments" / "pneumonia" / "scores.json"
+
+
+def test_the_examples_test_images_are_flagged_and_halves_of_its_validation_images_are_not() -> None:
+    scores = {split: np.array(found) for split, found in json.loads(SCORES.read_text()).items()}
+    found = drift_test(scores["val"].tolist(), scores["test"], alpha=ALPHA)
+    assert (found.calibration_inputs, found.inputs, found.drifted) == (524, 624, True)
+    halves = np.random.default_rng(0).permutation(scores["val"])
+    assert not drift_test(halves[:262].tolist(), halves[262:], alpha=ALPHA).drifted
 
 
 @pytest.mark.slow
@@ -34,6 +45,10 @@ def test_the_example_runs_from_pictures_to_a_table(tmp_path: Path, capsys: pytes
     assert at_rest["threshold"] is not None  # easy pictures: something is accepted, and all of it is right
     assert at_rest["clean"]["wrong"] == 0 < at_rest["clean"]["accepted"]
     assert (out / "triage.png").stat().st_size > 10_000
+    assert {split: len(found) for split, found in json.loads((out / "scores.json").read_text()).items()} == {
+        "val": 110,
+        "test": 120,
+    }
     made = capsys.readouterr().out
     assert "holdfast train" in made
     main(asked)  # nothing is made twice

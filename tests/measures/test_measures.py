@@ -14,6 +14,7 @@ from distributions import NOISES
 from holdfast.certificates.evidence import check_claims, claimable
 from holdfast.certificates.feasibility import smallest_n
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, measure_named
+from holdfast.plotting import in_symbols
 from networks import images, small_net
 
 mpl.use("Agg")
@@ -52,8 +53,8 @@ def test_a_certificate_takes_any_measure_by_its_description(noise: hf.Noise) -> 
     assert hf.Certificate.from_dict(json.loads(json.dumps(cert.to_dict()))) == cert
     assert pickle.loads(pickle.dumps(cert)) == cert
     assert {"lead_lower", "risk_upper", "label_radius"} <= set(cert.to_dict()["summary"])
-    assert f"({noise.norm})" in cert.plot().get_xlabel()
-    assert f"({noise.norm})" in cert.recompute(claims=("label",)).plot().get_xlabel()
+    assert f"({in_symbols(noise.norm)})" in cert.plot().get_xlabel()
+    assert f"({in_symbols(noise.norm)})" in cert.recompute(claims=("label",)).plot().get_xlabel()
 
 
 def test_a_measure_names_the_winner_only_above_its_own_threshold() -> None:

@@ -152,8 +152,12 @@ def test_a_run_of_a_gpu_is_compared_on_a_cpu_with_room_for_its_rounding() -> Non
 def test_unknown_precisions_and_tf32_on_a_cpu_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"float32, tf32, .*bfloat16, float16"):
         hf.SmoothedClassifier(small_net(), 0.3, precision="int8")
-    with pytest.raises(InvalidArgument, match="CUDA GPUs only"):
-        hf.SmoothedClassifier(small_net(), 0.3, precision="tf32", device="cpu")
+    for name in ("tf32", "tf32-convolutions", "tf32-products"):
+        with pytest.raises(InvalidArgument, match="CUDA GPUs only"):
+            hf.SmoothedClassifier(small_net(), 0.3, precision=name, device="cpu")
+        as_if = hf.SmoothedClassifier(TorchModel(small_net(), precision=name), 0.3)  # to verify a GPU's run
+        with pytest.raises(InvalidArgument, match="CUDA GPUs only"):
+            as_if.certify(X, n=300)
 
 
 @NEEDS_COMPILER

@@ -21,7 +21,7 @@ from holdfast.cli.app import run as holdfast
 from holdfast.noise import Gaussian, noise_fields
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
-from holdfast.report.figures import accuracy_figure, write_figures
+from holdfast.report.figures import accuracy_figure, examples_figure, write_figures
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.page import page, script_json
 from holdfast.report.text import headline
@@ -29,6 +29,7 @@ from holdfast.report.thumbnails import pictures_of
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.imported import import_log
 from holdfast.runs.method_names import method_description
+from holdfast.runs.plot import run_titles
 from holdfast.runs.tsv import write_log
 from made_runs import SECRET, SIGMA, made_run
 
@@ -123,13 +124,13 @@ def test_a_run_draws_its_certified_accuracy(made: CertifiedRun) -> None:
     axes = made.plot_certified_accuracy(
         thresholds=[0.5, 0.9], radii=radii, methods=["cdf-berk-jones", "cdf-dkw"], axes=figure.subplots()
     )
-    lines = [np.asarray(line.get_ydata()) for line in axes.get_lines()]
-    expected = [
-        values
+    lines = [np.asarray(line.get_ydata()).tolist() for line in axes.get_lines()]
+    expected = [  # each line ends where nothing is certified any more
+        values[: np.count_nonzero(values) + 1].tolist()
         for method in ("cdf-berk-jones", "cdf-dkw")
         for values in made.certified_accuracy("score", radii=radii, thresholds=[0.5, 0.9], method=method)
     ]
-    assert np.array_equal(lines, expected)
+    assert lines == expected
     assert all(line.get_drawstyle() == "steps-pre" for line in axes.get_lines())
     legend = axes.get_legend()
     assert legend is not None
@@ -137,6 +138,16 @@ def test_a_run_draws_its_certified_accuracy(made: CertifiedRun) -> None:
         *("score > 0.5", "score > 0.9", "CDF (Berk-Jones)", "CDF (DKW)")
     ]
     assert len(axes.collections) == 2  # a band for each line of the first method
+
+
+def test_figures_say_what_was_run_and_name_the_folder_only_where_words_do_not_tell_runs_apart(tmp_path: Path) -> None:
+    one, other = made_run(tmp_path / "one", 3, data="cifar10"), made_run(tmp_path / "other", 3, data="my$data")
+    again = made_run(tmp_path / "again", 3, data="cifar10")
+    assert run_titles([one, other]) == [
+        "CIFAR-10, σ = 0.25\nn = 400, α = 0.001",
+        "my\\$data, σ = 0.25\nn = 400, α = 0.001",
+    ]
+    assert run_titles([one, again]) == [f"{name}\nCIFAR-10, σ = 0.25, n = 400, α = 0.001" for name in ("one", "again")]
 
 
 def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
@@ -153,12 +164,13 @@ def test_what_cannot_be_drawn_is_refused(made: CertifiedRun) -> None:
 def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
     made: CertifiedRun, tmp_path: Path, measure: str
 ) -> None:
-    write_log(tmp_path / f"{measure}.tsv", made.export(measure))
+    write_log(tmp_path / f"{measure}.tsv", made.log_of(measure))
     imported = import_log(tmp_path / f"{measure}.tsv", tmp_path / "imported", measure=measure)
     figure = accuracy_figure([made, imported], measure, Question())
     said = {line.get_label(): line.get_linestyle() for line in figure.legends[0].get_lines()}
-    for axes, run in zip(figure.axes, (made, imported), strict=True):
-        drawn = [line.get_linestyle() for line in axes.get_lines()][:: len(made.thresholds(measure))]
+    rows = [run for run in (made, imported) for _ in made.thresholds(measure)]
+    for axes, run in zip(figure.axes, rows, strict=True):
+        drawn = [line.get_linestyle() for line in axes.get_lines()]
         assert drawn == [said[method_description(method)] for method in run.methods(measure)]
 
 
@@ -209,10 +221,18 @@ def test_a_lost_part_is_not_called_unfinished(tmp_path: Path) -> None:
 def test_figures_are_pictures_and_vectors_and_the_same_every_time(made: CertifiedRun, tmp_path: Path) -> None:
     first = write_figures([made], Question(), tmp_path / "1")
     second = write_figures([made], Question(), tmp_path / "2")
-    assert [path.name for path in first][:2] == ["certified_accuracy_score.png", "certified_accuracy_score.svg"]
-    assert len(first) == 6
+    assert [path.name for path in first][:3] == [f"certified_accuracy_score.{kind}" for kind in ("png", "svg", "pdf")]
+    assert len(first) == 9
     for one, two in zip(first, second, strict=True):
         assert one.read_bytes() == two.read_bytes()
+
+
+def test_examples_are_drawn_as_the_report_shows_them(made: CertifiedRun) -> None:
+    """Black is black: no picture is turned into its negative."""
+    picture = np.zeros((1, 2, 2), dtype=np.float32)
+    picture[0, 0, 0] = 1
+    drawn = examples_figure(made.entries[:1], [picture], {}).axes[0].images[0]
+    assert np.array_equal(drawn.to_rgba(np.asarray(drawn.get_array()))[..., :3], np.stack([picture[0]] * 3, axis=-1))
 
 
 def test_nothing_in_a_script_can_end_it() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from accessibility import violations
 from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
 from holdfast.report.text import percent
@@ -193,6 +194,7 @@ def test_the_table_sorts_filters_and_turns_its_pages(runs: Path, report_a: Path,
     page.locator("#state").select_option("right")
     assert page.locator("#found").inner_text().startswith(f"{int(run.correct.sum())} of 40 inputs")
     page.locator("#state").select_option("")
+    assert "7 (sneaker)" in page.locator("#class option").all_inner_texts()
     page.locator("#class").select_option("7")
     either = (run.answers.label == 7) | (run.answers.predicted == 7)
     assert page.locator("#found").inner_text().startswith(f"{int(either.sum())} of 40 inputs")
@@ -200,6 +202,9 @@ def test_the_table_sorts_filters_and_turns_its_pages(runs: Path, report_a: Path,
     page.locator("#search").fill(str(index[3]))
     assert column("input") == [str(index[3])]
     assert page.locator("#table .picture").count() == 1
+    names = run.config["label_names"]
+    assert column("label") == [f"{run.answers.label[3]} ({names[run.answers.label[3]]})"]
+    assert column("answer") == [f"{run.answers.predicted[3]} ({names[run.answers.predicted[3]]})"]
 
 
 def test_an_input_has_its_certificate_in_words_its_curves_and_its_histogram(
@@ -315,7 +320,7 @@ def test_runs_are_compared_and_imported_ones_show_what_there_is(runs: Path, open
     imported = hf.Run.open(runs / "p")
     set_radius(page, 0.375)
     share = float(imported.certified_accuracy("margin", radii=[0.5], thresholds=[0.3])[0, 0])
-    assert shares(page)["margin/2/cdf-dkw"] == f"{percent(share)}%"
+    assert shares(page)["margin/2/cdf-berk-jones"] == f"{percent(share)}%"
     page.locator("#legend input").first.uncheck()
     assert page.locator("#by-radius path.line").count() == 2
     page.locator("#run").select_option("p")
@@ -360,7 +365,7 @@ def test_a_hostile_name_is_shown_and_never_run(opened: Opened, tmp_path: Path) -
     assert page.title() == f"{HOSTILE}: certified confidence"
     assert "<svg onload=hacked=3>" in page.locator("#facts").inner_text()
     shown = page.locator("#class option").all_inner_texts()
-    assert set(shown[1:]) <= set(names)
+    assert set(shown[1:]) <= {f"{k} ({name})" for k, name in enumerate(names)}
     page.locator("#table .link").first.click()
     assert page.evaluate("typeof hacked") == "undefined"
     page.keyboard.press("Escape")
@@ -387,6 +392,63 @@ def test_light_dark_and_phone(report_a: Path, chromium: "Browser") -> None:
         assert min(ground()) > 192
         page.locator("#theme").click()
         assert max(ground()) < 64
+        assert page.locator("#theme").inner_text() == "Theme: dark"
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert max(ground()) < 64
+        context.close()
+
+
+def test_on_a_phone_numbers_come_first_and_what_sticks_is_small(
+    runs: Path, report_a: Path, chromium: "Browser"
+) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(report_a.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    heads = page.locator("#table thead th").all_inner_texts()
+    assert heads[1] == "input"
+    assert [head.split("\n")[0].split()[0] for head in heads[2:7]] == ["score", "score", "radius", "radius", "gap"]
+    assert heads[7:] == ["label", "answer", "right?"]
+    first = page.locator("#table tbody tr").first
+    for k in (2, 3, 4):
+        box = first.locator("td").nth(k).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
+    page.locator("#table tbody tr").nth(20).scroll_into_view_if_needed()
+    controls = page.locator("#controls").bounding_box()
+    assert controls is not None
+    assert controls["y"] + controls["height"] <= 80
+    for slider in ("#threshold", "#radius"):
+        box = page.locator(slider).bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+    # A chart is drawn as large as it is shown, so its words are; and it is drawn anew when the screen is turned.
+    sizes = "[...document.querySelectorAll('#by-radius text')].map((text) => text.getBoundingClientRect().height)"
+    assert min(page.evaluate(sizes)) >= 14
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.wait_for_function("document.querySelector('#by-radius svg').viewBox.baseVal.width === 560")
+    assert min(page.evaluate(sizes)) >= 14
+    assert page.locator("#table thead th").all_inner_texts()[2] == "label"
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_against_the_report(
+    runs: Path, report_a: Path, chromium: "Browser", tmp_path: Path, scheme: Literal["light", "dark"], width: int
+) -> None:
+    for report in (report_a, written(runs, tmp_path / "two.html", "b", "p")):
+        context = chromium.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+        )
+        page = context.new_page()
+        page.goto(report.as_uri())
+        page.wait_for_selector("html[data-ready]")
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert violations(page) == []
+        page.locator("#table .link").first.click()
+        assert violations(page) == []
         context.close()
 
 

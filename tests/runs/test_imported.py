@@ -20,6 +20,13 @@ SURPRISE = MeasureInfo("log-score", "logarithm of the score", (-2.305, 0.0))
 SURPRISES: Made = {SURPRISE: lambda score: np.log(score).clip(-2.305)}
 
 
+def anonymous(log: Path) -> Path:
+    """The same log as others write it: with the field's columns only."""
+    rows = [line.split("\t") for line in log.read_text().splitlines()]
+    log.write_text("".join("\t".join(row[: rows[0].index("time") + 1]) + "\n" for row in rows))
+    return log
+
+
 def exported(folder: Path, measure: str, *, measures: Made = MASS, name: str | None = None) -> Path:
     """What ``holdfast export`` writes of a run with uniform noise."""
     run = made_run(folder / "made", 12, noise=Uniform(0.5), measures=measures)
@@ -46,7 +53,7 @@ def test_an_exported_mass_of_uniform_noise_stays_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mass-3-5_sigma0.25.tsv", "log.tsv"])
 def test_a_measure_is_taken_from_the_option_or_the_files_name(tmp_path: Path, name: str) -> None:
-    log = exported(tmp_path, "mass-3-5", name=name)
+    log = anonymous(exported(tmp_path, "mass-3-5", name=name))
     options = [] if name.startswith("mass") else ["--measure", "mass-3-5", "--sigma", "0.25"]
     run = imported(log, *options)
     assert (run.measures, run.noise) == (("mass-3-5",), Gaussian(0.25))
@@ -56,7 +63,7 @@ def test_a_measure_is_taken_from_the_option_or_the_files_name(tmp_path: Path, na
 def test_a_norm_that_is_not_known_is_said_to_be_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], measure: str
 ) -> None:
-    run = imported(exported(tmp_path, measure))
+    run = imported(anonymous(exported(tmp_path, measure)))
     assert (run.measures, run.noise, run.norm) == ((measure,), None, None)
     capsys.readouterr()
     assert holdfast(["report", str(run.path)]) == 0
@@ -73,7 +80,7 @@ def test_a_norm_that_is_not_known_is_said_to_be_unknown(
 def test_a_measure_of_ones_own_is_refused_by_name_and_described_from_python(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = exported(tmp_path, "log-score", measures=SURPRISES)
+    log = anonymous(exported(tmp_path, "log-score", measures=SURPRISES))
     refused = ["import", str(log), "--out", str(tmp_path / "b")]
     for options in ([], ["--measure", "log-score"]):
         capsys.readouterr()
@@ -88,7 +95,7 @@ def test_a_measure_of_ones_own_is_refused_by_name_and_described_from_python(
 def test_bounds_out_of_the_measures_range_and_two_noises_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = exported(tmp_path, "margin")
+    log = anonymous(exported(tmp_path, "margin"))
     refused = ["import", str(log), "--out", str(tmp_path / "b")]
     for options, said in (
         (["--measure", "score"], "holds bounds outside [0, 1], so it is no log of the score"),
@@ -101,3 +108,108 @@ def test_bounds_out_of_the_measures_range_and_two_noises_are_refused(
         assert holdfast([*refused, *options]) == hf.InvalidArgument.exit_code
         assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("measure", ["score", "mass-3-5"])
+def test_an_exported_log_comes_back_as_the_bounds_noise_and_settings_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], measure: str
+) -> None:
+    made = made_run(tmp_path / "made", 12, noise=Uniform(0.5), measures=MASS)
+    log = made.export(measure, tmp_path / "anything.tsv")
+    run = imported(log)
+    assert (run.measures, run.noise, run.methods(measure)) == (
+        (measure,),
+        Uniform(0.5),
+        ("cdf-berk-jones", "naive-hoeffding"),
+    )
+    for method in (hf.CDF(), hf.Naive()):
+        mine, theirs = (
+            each.certified_accuracy(measure, radii=[0.0, 0.25], thresholds=[0.5], method=method) for each in (run, made)
+        )
+        assert np.array_equal(mine, theirs)
+        lower, above = run.lower(measure, method, [0.25]), made.lower(measure, method, [0.25])
+        assert (lower <= above).all()
+        assert lower == pytest.approx(above, rel=0.01)
+    with pytest.raises(
+        hf.InvalidArgument, match="log of the bounds cdf-berk-jones, naive-hoeffding, and has no others"
+    ):
+        run.lower(measure, hf.CDF(band=hf.DKW()), [0.25])
+    capsys.readouterr()
+    assert holdfast(["report", str(run.path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "n 400, alpha 0.001" in said
+    assert "CDF (Berk-Jones)" in said
+    assert "DKW" not in said
+    assert run.verify().problems == ()
+    assert run.export(measure, tmp_path / "again.tsv").read_bytes() == log.read_bytes()
+
+
+def test_a_log_of_label_radii_keeps_its_noise_too(tmp_path: Path) -> None:
+    log = made_run(tmp_path / "made", 12).export("label", tmp_path / "a.tsv")
+    run = imported(log)
+    assert (run.sigma, run.config["n"], run.config["alpha"]) == (0.25, 400, 0.001)
+    assert run.export("label", tmp_path / "b.tsv").read_bytes() == log.read_bytes()
+
+
+def test_the_fields_readers_find_their_columns_where_they_were(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "made", 12)
+    rows = [line.split("\t") for line in made.export("score", tmp_path / "a.tsv").read_text().splitlines()]
+    assert rows[0][:19] == [
+        *("idx", "label", "predict"),
+        *(f"exp_{kind}{radius}" for kind in ("cdf_", "") for radius in ("00", "25", "50", "75", "100", "125", "150")),
+        *("correct", "time"),
+    ]
+    assert rows[0][19:] == ["measure", "noise", "methods", "n", "n0", "alpha", "claims", "sides"]
+    assert all(
+        row[19:]
+        == [
+            "score",
+            "gaussian:0.25",
+            "cdf-berk-jones,naive-hoeffding",
+            "400",
+            "10",
+            "0.001",
+            "label,score,margin",
+            "lower",
+        ]
+        for row in rows[1:]
+    )
+
+
+def test_what_a_log_says_of_itself_is_not_contradicted_nor_invented(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = made_run(tmp_path / "made", 3).export("score", tmp_path / "a.tsv")
+    text, out = log.read_text(), str(tmp_path / "b")
+    for options, said in (
+        (["--sigma", "0.5"], "says that its noise is gaussian:0.25, got Gaussian(sigma=0.5)"),
+        (["--measure", "margin"], "says that its bounds are of the score, got margin"),
+    ):
+        assert holdfast(["import", str(log), "--out", out, *options]) == hf.InvalidArgument.exit_code
+        assert said in " ".join(capsys.readouterr().err.split())
+    for changed, said in (
+        (text.replace("\t0.001\t", "\t0.01\t", 1), "put together from several logs"),
+        (text.replace("cdf-berk-jones", "cdf-best"), "unknown method 'cdf-best'"),
+        (text.replace("gaussian:0.25", "gaussian"), "noise must be a kind and its numbers"),
+        (text.replace("cdf-berk-jones,naive-hoeffding", "cdf-berk-jones"), "holds no cdf-berk-jones"),
+        (text.replace("\t400\t", "\tmany\t"), "invalid literal"),
+        (text.replace("\tscore\t", "\tlabel\t"), "a log of the label holds no"),
+    ):
+        assert changed != text
+        log.write_text(changed)
+        assert holdfast(["import", str(log), "--out", out]) == hf.RunError.exit_code
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_run_with_exports_of_an_earlier_holdfast_verifies_and_a_changed_one_does_not(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "made", 3)
+    for old in (False, True):
+        log = made.path / "exports" / "paper_score.tsv"
+        log.unlink(missing_ok=True)
+        made.export("score", log)
+        if old:
+            anonymous(log)
+        assert not [each for each in made.verify().problems if "exports" in each]
+        log.write_text(log.read_text().replace("\t0.", "\t0.9", 1))
+        assert [each for each in made.verify().problems if "is not what the counts give, from line" in each]

@@ -25,6 +25,7 @@ from holdfast.certificates.settings import Settings
 from holdfast.cli.app import run as holdfast
 from holdfast.measures import DEFAULT_MEASURES, Mass, MeasureInfo
 from holdfast.noise import Gaussian, Noise, Uniform
+from holdfast.plotting import in_symbols
 from holdfast.report.accuracy import Question, as_json
 from holdfast.report.axis import radius_axis
 from holdfast.report.figures import accuracy_figure, write_figures
@@ -38,6 +39,7 @@ from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.resume import check_same
 from holdfast.runs.store import Entry, write_part
 from holdfast.runs.tsv import PAPER_RADII, export_name, log_numbers, read_log, write_log
+from holdfast.scores.rounding import format_number
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.zoo.datasets.labelled import LabelledInputs
 from made_runs import Made, made_run
@@ -154,19 +156,21 @@ def test_figures_are_drawn_for_each_and_name_its_norm(made: CertifiedRun, tmp_pa
     for info in further(made):
         assert f"certified_accuracy_{info.name}.png" in names
         figure = accuracy_figure([made], info.name, Question())
-        assert figure.axes[0].get_xlabel() == f"radius of the perturbation ({made.noise.norm})"
-        assert made.noise.title in figure.axes[0].get_title()
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
-        assert legend.get_texts()[0].get_text().startswith(f"{info.title} > ")
+        assert [axes.get_xlabel() for axes in figure.axes] == 3 * [
+            f"radius of the perturbation ({in_symbols(made.noise.norm)})"
+        ]
+        assert in_symbols(made.noise.title) in figure.axes[0].get_title(loc="left")
+        assert [axes.get_title().strip() for axes in figure.axes] == [
+            f"{info.title} > {format_number(threshold)}" for threshold in made.thresholds(info.name)
+        ]
         assert made.plot_certified_accuracy(info.name).get_xlim()[1] <= 4 * made.noise.scale
-    assert names[-2:] == ["certified_accuracy_label.png", "certified_accuracy_label.svg"]
+    assert names[-3:] == [f"certified_accuracy_label.{kind}" for kind in ("png", "svg", "pdf")]
     pyplot.close("all")
 
 
 def test_runs_in_two_norms_are_not_drawn_as_one(tmp_path: Path) -> None:
     both = [made_run(tmp_path / "a", 3), made_run(tmp_path / "b", 3, noise=Uniform(0.5))]
-    assert accuracy_figure(both, "label", Question()).axes[0].get_xlabel() == "radius of the perturbation (l2 or l1)"
+    assert accuracy_figure(both, "label", Question()).axes[0].get_xlabel() == "radius of the perturbation (ℓ₂ or ℓ₁)"
     assert document_of(both)["norms"] == ["l2", "l1"]
 
 
@@ -259,7 +263,7 @@ def test_a_support_too_wide_to_be_stored_is_refused_in_words() -> None:
 
 def test_a_log_is_exported_for_each(made: CertifiedRun, tmp_path: Path) -> None:
     for info in further(made):
-        log = made.export(info.name)
+        log = made.log_of(info.name)
         write_log(tmp_path / f"{info.name}.tsv", log)
         for row, entry in zip(log_numbers(log), made, strict=True):
             expected = entry.certificate.curve(info.name).lower(np.array(PAPER_RADII))
@@ -383,7 +387,7 @@ def test_a_run_of_0_1_0_abstains_where_two_classes_could_have_won(tmp_path: Path
     old = hf.Run.open(tmp_path / "old")
     assert old.answers.abstained.tolist() == [True, False]
     assert old.correct.tolist() == [False, True]
-    assert old.export("score").column("predict").to_pylist() == [-1, 0]
+    assert old.log_of("score").column("predict").to_pylist() == [-1, 0]
     described = {"measures": [score.to_dict(), margin.to_dict()]}
     write_part(RunFolder.create(tmp_path / "new", {**config, **described}), 0, entries)
     assert hf.Run.open(tmp_path / "new").answers.abstained.tolist() == [False, False]
@@ -400,7 +404,7 @@ def test_a_run_that_describes_no_noise_or_measure_is_refused_in_words(tmp_path: 
     ):
         (tmp_path / "a" / "run.json").write_text(json.dumps({**run.config, **change}))
         with pytest.raises(hf.RunError, match=said):
-            list(hf.Run.open(tmp_path / "a"))  # type: ignore[call-overload]
+            list(hf.Run.open(tmp_path / "a"))
 
 
 NET = {"measures": (Mass({1, 2}),), "noise": Uniform(0.4)}
@@ -494,7 +498,7 @@ def test_the_csv_of_a_page_is_that_of_the_bounds(made: CertifiedRun, tmp_path: P
     for info in further(made):
         found.locator("#measure").select_option(info.name)
         assert f"average {info.title} above" in found.locator("#verdict").inner_text()
-        assert f"({made.norm})" in found.locator("#by-radius").inner_text()
+        assert {"l1": "(ℓ₁)", "l2": "(ℓ₂)"}[str(made.norm)] in found.locator("#by-radius").inner_text()
         threshold = round(made.thresholds(info.name)[1], 2)
         found.locator("#threshold-number").fill(str(threshold))
         radius = float(found.locator("#radius-value").inner_text())

@@ -167,9 +167,9 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_sampled(run: Cert
         recheck(smoothed(net), run, images(8), ClaimsAsked((5.0,)))
     with pytest.raises(hf.RunError, match="does not record which inputs"):
         recheck(hf.SmoothedClassifier(net, 0.25), made_run(tmp_path / "made", 3), images(3))
-    write_log(tmp_path / "paper_score.tsv", made_run(tmp_path / "log", 3).export("score"))
+    write_log(tmp_path / "paper_score.tsv", made_run(tmp_path / "log", 3).log_of("score"))
     with pytest.raises(hf.InvalidArgument, match="is an imported log"):
-        recheck(smoothed(net), import_log(tmp_path / "paper_score.tsv", tmp_path / "imported", sigma=SIGMA), images(3))
+        recheck(smoothed(net), import_log(tmp_path / "paper_score.tsv", tmp_path / "imported"), images(3))
     assert net.rows == []
     for wrong, said in (
         ({"radii": ()}, "radii"),

@@ -107,11 +107,11 @@ def test_an_exported_log_is_imported_and_exported_again_byte_for_byte(
     run: CertifiedRun, tmp_path: Path, measure: str
 ) -> None:
     first, second = tmp_path / f"{measure}_sigma0.20.tsv", tmp_path / "second.tsv"
-    write_log(first, run.export(measure))
+    write_log(first, run.log_of(measure))
     back = import_log(first, tmp_path / "imported")
     assert back.measures == (measure,)
     assert back.sigma == SIGMA
-    write_log(second, back.export(measure))
+    write_log(second, back.log_of(measure))
     assert first.read_bytes() == second.read_bytes()
     again = import_log(second, tmp_path / "again")
     assert again.log == back.log
@@ -120,7 +120,7 @@ def test_an_exported_log_is_imported_and_exported_again_byte_for_byte(
 
 
 def test_exported_bounds_are_rounded_down_and_abstentions_keep_theirs(run: CertifiedRun) -> None:
-    log = run.export("margin")
+    log = run.log_of("margin")
     predicted, numbers = log.column("predict").to_pylist(), log_numbers(log)
     for entry, answer, bounds in zip(run, predicted, numbers, strict=True):
         assert answer == (-1 if entry.certificate.abstained else entry.certificate.predicted)
@@ -262,7 +262,7 @@ def test_an_abstention_is_not_right_whatever_the_threshold(tmp_path: Path) -> No
     )
     assert all(entry.certificate.abstained and entry.certificate.predicted == 0 for entry in found)
     assert found.certified_accuracy("score", radii=[0.0], thresholds=[0.1]).tolist() == [[0.0]]
-    assert not any(found.export("score").column("correct").to_pylist())
+    assert not any(found.log_of("score").column("correct").to_pylist())
 
 
 def test_a_network_and_data_of_ones_own_make_a_run_from_python(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_compact_copy_is_smaller_and_claims_no_more(tmp_path: Path) -> None:
 
 
 def test_what_has_no_histograms_is_not_compacted(run: CertifiedRun, tmp_path: Path) -> None:
-    write_log(tmp_path / "label_sigma0.20.tsv", run.export("label"))
+    write_log(tmp_path / "label_sigma0.20.tsv", run.log_of("label"))
     log = import_log(tmp_path / "label_sigma0.20.tsv", tmp_path / "imported")
     with pytest.raises(hf.InvalidArgument, match="holds no histograms"):
         compact_run(log, tmp_path / "c")

@@ -45,6 +45,7 @@ def use(path: Path) -> None:
         (("label_names",), "x"),
         (("fingerprints",), "x"),
         (("measures",), [{}]),
+        (("measures", 0, "title"), ["x"]),
         (("noise",), {"kind": "gaussian"}),
         (("max",), "x"),
     ],

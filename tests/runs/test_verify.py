@@ -190,7 +190,7 @@ def test_a_row_that_contradicts_the_rest_is_found_without_digests(run: Path, col
 
 
 def test_what_is_forged_consistently_is_found_by_the_signature(run: Path, keys: Path) -> None:
-    set_leaf(run / "run.json", ("n0",), 31)
+    set_leaf(run / "run.json", ("data",), "others")
     resealed(run)
     assert verify(run).ok
     assert "no signature of manifest.json with this key" in problems(run, key=keys / "own-public.pem")
@@ -265,8 +265,22 @@ def test_a_missing_extra_is_named(run: Path, keys: Path, monkeypatch: pytest.Mon
     assert verify(run).ok
 
 
+def test_a_signature_of_another_key_is_never_replaced(
+    run: Path, keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signature = (run / "manifest.sig").read_bytes()
+    for key in ([], ["--key", str(keys / "own-public.pem")]):
+        assert command(["verify", str(run), *key, "--sign", str(keys / "other.pem")]) == hf.RunError.exit_code
+        assert "a signature already that is not by this key" in " ".join(capsys.readouterr().err.split())
+        assert (run / "manifest.sig").read_bytes() == signature
+    assert command(["verify", str(run), "--sign", str(keys / "own.pem")]) == 0  # the same signature again
+    (run / "manifest.sig").unlink()
+    assert command(["verify", str(run), "--sign", str(keys / "other.pem")]) == 0
+    assert (run / "manifest.sig").read_bytes() != signature
+
+
 def test_a_wrong_run_is_not_signed(run: Path, keys: Path) -> None:
-    set_leaf(run / "run.json", ("n0",), 31)
+    set_leaf(run / "run.json", ("data",), "others")
     signature = (run / "manifest.sig").read_bytes()
     assert command(["verify", str(run), "--sign", str(keys / "other.pem")]) == NotVerified.exit_code
     assert (run / "manifest.sig").read_bytes() == signature
@@ -445,5 +459,6 @@ def test_keys_of_openssl_are_understood(tmp_path: Path, run: Path) -> None:
         pytest.skip("openssl is not installed here")
     for line in ("genpkey -algorithm ed25519 -out key.pem", "pkey -in key.pem -pubout -out public.pem"):
         subprocess.run(["openssl", *line.split()], cwd=tmp_path, check=True)
+    (run / "manifest.sig").unlink()
     RunFolder(run).sign(signer(tmp_path / "key.pem"))
     assert verify(run, key=tmp_path / "public.pem").ok

@@ -16,8 +16,8 @@ from holdfast.sampling.batches import Share, step_batches
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sampling.span import Counting, NoiseSpan
 from holdfast.sequential.looks import plan_looks
-from holdfast.serve.batch_scheduler import BatchScheduler
-from holdfast.serve.requests import ServedRequest
+from holdfast.service.batch_scheduler import BatchScheduler
+from holdfast.service.requests import ServedRequest
 from networks import images, small_net
 from spans import evidence_of_spans, sampler, span
 

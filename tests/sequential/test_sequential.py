@@ -1,6 +1,7 @@
 """Early stopping: sound although it looks, cheap, and rarely of another opinion than a full run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,9 @@ def test_a_claim_that_fails_at_the_input_itself_is_said_to_be_uncertified_and_ne
     assert shown.certified
     assert shown.radius > 0
     assert "certified after" in str(shown)
+    nowhere_else = replace(shown, radius=0.0)
+    assert nowhere_else.certified
+    assert "at the input itself, and no further" in str(nowhere_else)
 
 
 def test_a_search_says_how_many_samples_it_wants_and_is_what_the_function_drives() -> None:

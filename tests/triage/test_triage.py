@@ -16,6 +16,7 @@ from scipy.stats import binom
 import holdfast as hf
 from evidence import evidence_of
 from holdfast.cli.app import run as holdfast
+from holdfast.errors import NoThreshold
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE
 from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.imported import import_log
@@ -25,6 +26,7 @@ from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_numbe
 from holdfast.triage import AcceptanceRule, AttackBounds
 from holdfast.triage.attack_bounds import bound_attacks
 from holdfast.triage.choose import threshold_test
+from holdfast.triage.promise import Promise
 from holdfast.triage.reliability import BINS, Option, largest_ece, largest_squares, options_of, reliability
 from holdfast.triage.rule import kl
 from holdfast.triage.threshold_test import ThresholdTest, certified_among, fallback, starting_levels
@@ -529,6 +531,48 @@ def test_the_table_keeps_every_digit_in_a_narrow_terminal(
         "chosen",
     ]
     assert numbers in [line.split() for line in said.splitlines()]
+
+
+def test_the_table_has_words_for_columns_and_a_row_for_the_threshold_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stored(tmp_path / "a", population(300, np.random.default_rng(6)))
+    for radius, code in (("0.05", 0), ("0.9", NoThreshold.exit_code)):
+        assert holdfast(["triage", str(run), "--radius", radius, "--epsilon", "0.1"]) == code
+        said = capsys.readouterr()
+        found = hf.choose_threshold(hf.Run.open(run).labelled(), radius=float(radius), epsilon=0.1)
+        named = format_number((found.chosen or found.best).threshold)
+        assert f"{'from confidence' if found.chosen else 'The best,'} {named}" in " ".join(said.out.split())
+        assert [line for line in said.out.splitlines() if line.split()[:1] == [named]]
+        header = " ".join(said.out.split("─")[0].splitlines()[-2:])
+        words = "threshold, could be wrong, surely accepted, error at most, share accepted, accepted as is, wrong as is"
+        assert sorted(header.split()) == sorted(words.replace(",", "").split())
+        assert ("no threshold is certified" in said.err) is (code == 13)
+    assert "another try with these spends delta again" in said.err
+
+
+def test_how_many_inputs_and_copies_it_takes_is_said_before_anything_is_certified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert holdfast(["triage", "--epsilon", "0.05", "--delta", "0.05"]) == 0
+    said = capsys.readouterr().out
+    assert "at least 94 labelled inputs" in said
+    lines = [line.split() for line in said.splitlines()]
+    assert ["500", "13"] in lines  # inputs, and how many of them could be wrong
+    promise = Promise.of()
+    for wrong, passes in ((13, True), (14, False)):
+        assert ThresholdTest(500, wrong, 500 - wrong, 0.001, 0.001).passes(0.05, 0.01) is passes
+    assert promise.could_be_wrong(93) is None
+    row = next(line for line in lines if line[:1] == ["10,000"])
+    assert float(row[3]) == pytest.approx(AcceptanceRule(0.9, 10_000, 100, 0.001).sure_from, abs=1e-3)
+    # With a run, its own numbers come first, before what is computed from it.
+    run = stored(tmp_path / "a", population(300, np.random.default_rng(6)))
+    assert holdfast(["triage", str(run), "--radius", "0.05", "--epsilon", "0.1"]) == 0
+    most = Promise.of(epsilon=0.1).could_be_wrong(300)
+    assert f"300 labelled inputs: a threshold can pass if at most {most} could be wrong" in capsys.readouterr().out
+    for refused in (["triage", str(run)], ["triage", "--radius", "0.1"], ["triage", "--format", "json"]):
+        assert holdfast(refused) == hf.InvalidArgument.exit_code
+        assert "expected" in capsys.readouterr().err
 
 
 def test_the_figure_shows_where_nothing_is_shown_and_hides_no_line() -> None:

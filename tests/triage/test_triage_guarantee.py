@@ -19,7 +19,8 @@ import holdfast as hf
 from evidence import evidence_of
 from holdfast.triage import AcceptanceRule, AttackBounds
 from holdfast.triage.attack_bounds import bound_attacks
-from holdfast.triage.choose import GRID, threshold_test
+from holdfast.triage.choose import threshold_test
+from holdfast.triage.promise import GRID
 from holdfast.triage.threshold_test import ThresholdTest, certified_among
 
 SIGMA, RADIUS, COPIES, SELECTION = 1.0, 0.5, 2_000, 101

@@ -405,7 +405,11 @@ def test_the_experiment_runs_from_images_to_tables(
     assert capsys.readouterr().out.count("is complete already") == 2
     experiment("figures").main([str(runs / "sigma0.12"), str(runs / "sigma0.25"), "--out", str(results)])
     assert {path.name for path in results.iterdir()} == {
-        *(f"certified_accuracy_{measure}.png" for measure in ("score", "margin", "label")),
+        *(
+            f"certified_accuracy_{measure}.{kind}"
+            for measure in ("score", "margin", "label")
+            for kind in ("png", "pdf", "svg")
+        ),
         "table.md",
         "table.json",
     }

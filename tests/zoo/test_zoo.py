@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,3 +226,15 @@ def test_an_architecture_of_impossible_size_takes_no_memory(tmp_path: Path) -> N
             hf.CheckpointError, match=r"net\.safetensors does not describe its architecture .*whole numbers from 1 to"
         ):
             load_checkpoint(path)
+
+
+def test_what_is_no_name_path_or_count_is_refused_in_words(tmp_path: Path) -> None:
+    wrong: Any
+    for wrong in (3, None, ""):
+        for load in (hf.load, hf.datasets.load):
+            with pytest.raises(hf.InvalidArgument, match="name must be a path, as a string or a Path"):
+                load(wrong)
+    data = hf.datasets.load("fashion-mnist")
+    for skip, at_most in ((0, 1), (1, 0), (1.5, None)):
+        with pytest.raises(hf.InvalidArgument, match="must be a whole number, at least 1"):
+            data.every(skip, at_most)  # type: ignore[arg-type]

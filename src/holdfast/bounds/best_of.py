@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.curve import RadiusBound
-from holdfast.bounds.method import Method
+from holdfast.bounds.method import Method, check_method
 from holdfast.errors import InvalidArgument
 from holdfast.means import View
 from holdfast.noise import Noise
@@ -31,7 +31,9 @@ class BestOf(Method):
 
     def __post_init__(self) -> None:
         methods = tuple(self.methods) if isinstance(self.methods, Sequence) else ()
-        if len(methods) < 2 or not all(isinstance(method, Method) for method in methods):
+        for method in methods:
+            check_method(method)
+        if len(methods) < 2:
             raise InvalidArgument(
                 f"BestOf takes a tuple of two or more methods, such as BestOf((CDF(), Naive())), got {self.methods!r}"
             )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.bounds.search import largest_radius
 from holdfast.errors import InvalidArgument, NotClaimed
 from holdfast.noise import Noise, sigma_of
-from holdfast.validation import check_numbers, check_radii
+from holdfast.validation import check_numbers, check_radii, check_radius
 
 Many = Sequence[float] | NDArray[np.float64]
 RadiusBound = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -78,20 +78,37 @@ class Curve:
     ) -> float | NDArray[np.float64]:
         """The largest radius with ``lower(radius) >= at_least``, or with ``upper(radius) <= at_most``.
 
-        0.0 also when the bound does not hold even at x (``lower(0.0)`` tells), infinity when it holds everywhere.
+        0.0 also when the bound does not hold even at x (:meth:`holds` tells the two apart), infinity when it holds everywhere.
         Rounded down, to within 1e-9 of the noise's scale; at a positive radius returned the bound still passes. Arrays are welcome.
         """
-        if (at_least is None) == (at_most is None):
-            raise InvalidArgument("radius takes exactly one of at_least= (lower side) and at_most= (upper side)")
-        if at_least is not None:
-            thresholds, side = check_numbers("at_least", at_least), self.below
+        if _one_of(at_least, at_most) is at_least:
+            thresholds, side = _thresholds("at_least", at_least), self.below
         else:
             a, b = self.support
-            thresholds, side = (a + b) - check_numbers("at_most", at_most), self._upper_side()
-        if np.isnan(thresholds).any():
-            raise InvalidArgument("a confidence threshold must be a number, got nan")
+            thresholds, side = (a + b) - _thresholds("at_most", at_most), self._upper_side()
         found = [largest_radius(side, float(c), unit=self.noise.scale) for c in thresholds.ravel()]
         return _like(thresholds, np.array(found, dtype=np.float64).reshape(thresholds.shape))
+
+    @overload
+    def holds(self, *, at_least: float, radius: float = 0.0) -> bool: ...
+    @overload
+    def holds(self, *, at_most: float, radius: float = 0.0) -> bool: ...
+    @overload
+    def holds(self, *, at_least: Many, radius: float = 0.0) -> NDArray[np.bool_]: ...
+    @overload
+    def holds(self, *, at_most: Many, radius: float = 0.0) -> NDArray[np.bool_]: ...
+    def holds(
+        self, *, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None, radius: float = 0.0
+    ) -> bool | NDArray[np.bool_]:
+        """Whether the bound is certified within ``radius``, by default at x itself.
+
+        It tells apart what a :meth:`radius` of 0.0 leaves open: a bound that holds at x only, and one that does not hold.
+        """
+        if _one_of(at_least, at_most) is at_least:
+            passed = self.lower(check_radius(radius)) >= _thresholds("at_least", at_least)
+        else:
+            passed = self.upper(check_radius(radius)) <= _thresholds("at_most", at_most)
+        return bool(passed) if np.ndim(passed) == 0 else np.asarray(passed, dtype=np.bool_)
 
     def _upper_side(self) -> RadiusBound:
         if self.above is None:
@@ -132,6 +149,21 @@ class Curves:
         thresholds = check_numbers("at_least", at_least)
         found = np.array([curve.radius(at_least=thresholds) for curve in self.curves])
         return found.reshape(len(self), *thresholds.shape)
+
+
+def _one_of(at_least: ArrayLike | None, at_most: ArrayLike | None) -> ArrayLike:
+    if at_least is not None and at_most is None:
+        return at_least
+    if at_most is not None and at_least is None:
+        return at_most
+    raise InvalidArgument("give exactly one of at_least= (lower side) and at_most= (upper side)")
+
+
+def _thresholds(name: str, given: ArrayLike | None) -> NDArray[np.float64]:
+    found = check_numbers(name, given)
+    if np.isnan(found).any():
+        raise InvalidArgument("a confidence threshold must be a number, got nan")
+    return found
 
 
 def _like(asked: ArrayLike, answer: NDArray[np.float64]) -> float | NDArray[np.float64]:

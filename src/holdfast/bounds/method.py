@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 
+from holdfast.bands import Band
 from holdfast.bounds.curve import RadiusBound
 from holdfast.errors import InvalidArgument
-from holdfast.means import View
+from holdfast.means import MeanBound, View
 from holdfast.noise import Noise
 from holdfast.scores import Scores
 from holdfast.validation import Sides
@@ -45,5 +46,13 @@ class Method(ABC):
 
 def check_method(method: object) -> None:
     """Refuse what is no method: a name, a class, a band or a mean alone."""
-    if not isinstance(method, Method):
-        raise InvalidArgument(f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}")
+    if isinstance(method, Method):
+        return
+    inside = ""
+    if isinstance(method, Band):
+        inside = f"; a band is a part of one: CDF(band={method!r})"
+    elif isinstance(method, MeanBound):
+        inside = f"; a bound on the mean is a part of one: Naive(mean={method!r})"
+    raise InvalidArgument(
+        f"method must be one such as CDF(band=DKW()) or Naive(mean=Hoeffding()), got {method!r}{inside}"
+    )

@@ -3,7 +3,7 @@
 from holdfast.bands import DKW, Band, BerkJones, Empirical
 from holdfast.bounds.best_of import BestOf
 from holdfast.bounds.cdf import CDF
-from holdfast.bounds.method import Method
+from holdfast.bounds.method import Method, check_method
 from holdfast.bounds.naive import Naive
 from holdfast.bounds.star import Star
 from holdfast.bounds.tangents import Tangent, Tangents
@@ -47,6 +47,14 @@ def method_named(name: str) -> Method:
         return Tangent(radius=float(rest))
     known = [f"cdf-{band}" for band in _BANDS] + [f"naive-{mean}" for mean in _MEANS] + ["tangents", "tangent-RADIUS"]
     raise InvalidArgument(f"unknown method {name!r}; expected one of {', '.join(known)}")
+
+
+def as_method(method: Method | str) -> Method:
+    """A method as it is, or from its name."""
+    if isinstance(method, str):
+        return method_named(method)
+    check_method(method)
+    return method
 
 
 def _is_number(text: str) -> bool:

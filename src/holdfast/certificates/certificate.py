@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.method import check_method
 from holdfast.bounds.named import method_named
+from holdfast.certificates.card import certificate_card
 from holdfast.certificates.describe import abstention_reason, describe
 from holdfast.certificates.evidence import Evidence, Provenance, check_claimed, check_claims, claimable
 from holdfast.certificates.implied_margin import implied_margin
@@ -15,7 +16,8 @@ from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import InvalidArgument
 from holdfast.measures import SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, sum_tolerance
 from holdfast.noise import Noise, sigma_of
-from holdfast.plotting import draw_curves, house_style, radius_label
+from holdfast.plotting import draw_curves, draw_label_radius, in_symbols, radius_label
+from holdfast.scores.rounding import format_number
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
 
 if TYPE_CHECKING:
@@ -177,6 +179,9 @@ class Certificate:
     def __str__(self) -> str:
         return self.describe()
 
+    def _repr_html_(self) -> str:
+        return certificate_card(self)
+
     def recompute(
         self,
         *,
@@ -201,18 +206,20 @@ class Certificate:
 
     def plot(self, axes: "Axes | None" = None, *, up_to: float | None = None) -> "Axes":
         """Draw the certified curves against the radius (up to four times the noise's scale unless told otherwise)."""
-        from matplotlib import pyplot
+        if axes is None:
+            from matplotlib import pyplot
 
-        with house_style():
-            if axes is None:
-                _, axes = pyplot.subplots(figsize=(5.6, 3.6))
-            draw_curves(axes, self.curves, up_to=4 * self.noise.scale if up_to is None else up_to)
-            axes.set_xlabel(radius_label(self.noise))
-            if "label" in self.claims and self.label_radius > 0:
-                axes.axvline(self.label_radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius")
-            axes.set_title(f"class {self.predicted}, alpha = {self.alpha:g}, n = {self.n:,}", fontsize=10)
-            if axes.get_legend_handles_labels()[0]:
-                axes.legend()
+            from holdfast.house_figure import HouseFigure
+
+            axes = pyplot.figure(FigureClass=HouseFigure, figsize=(5.6, 3.6)).add_subplot()
+        draw_curves(axes, self.curves, up_to=4 * self.noise.scale if up_to is None else up_to)
+        axes.set_xlabel(radius_label(self.noise))
+        if "label" in self.claims:
+            draw_label_radius(axes, self.label_radius)
+        said = f"{self.noise.title}, alpha = {format_number(self.alpha)}"
+        axes.set_title(f"class {self.predicted}, {in_symbols(said)}, n = {self.n:,}", fontsize=10)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(edgecolor="none")
         return axes
 
     def to_dict(self) -> dict[str, Any]:

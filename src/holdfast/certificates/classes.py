@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds import Curves, Method, bound_many
 from holdfast.bounds.search import largest_radius
+from holdfast.certificates.card import classes_card
+from holdfast.certificates.describe import describe_classes
 from holdfast.certificates.evidence import Provenance, check_claimed, check_claims
 from holdfast.errors import InvalidArgument
 from holdfast.noise import Noise
@@ -77,6 +79,16 @@ class ClassCertificate:
             )
         method.check_noise(noise)
         return wanted
+
+    def __repr__(self) -> str:
+        made = f"n={self.counts.n:,}, {self.counts.noise}, alpha={self.alpha:g}"
+        return f"ClassCertificate(class {self.predicted} of {self.classes}; {', '.join(self.claims)}; {made})"
+
+    def __str__(self) -> str:
+        return describe_classes(self)
+
+    def _repr_html_(self) -> str:
+        return classes_card(self)
 
     @property
     def classes(self) -> int:

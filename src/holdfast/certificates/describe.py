@@ -9,6 +9,7 @@ from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_numbe
 
 if TYPE_CHECKING:
     from holdfast.certificates.certificate import Certificate
+    from holdfast.certificates.classes import ClassCertificate
 
 UNKNOWN_NORM = "an unknown norm"
 
@@ -26,6 +27,27 @@ def describe(certificate: "Certificate", name: str | None = None) -> str:
     if not certificate.method.guaranteed:
         return f"{sentence} These are estimates, NOT a certificate ({made})."
     return f"{sentence} All of it holds with probability at least {format_confidence(certificate.alpha)} ({made})."
+
+
+def describe_classes(certificate: "ClassCertificate") -> str:
+    """What it says of the predicted class and of all others within one unit of the noise, and how sure that is."""
+    noise, k = certificate.counts.noise, certificate.predicted
+    norm, said = in_norm(noise), []
+    if "scores" in certificate.claims:
+        lower, upper = certificate.lower(noise.scale), certificate.upper(noise.scale)
+        most = max(float(each) for j, each in enumerate(upper) if j != k)
+        said.append(
+            f"for every perturbation up to radius {format_number(noise.scale)}{norm}, its average score stays at least "
+            f"{floor_decimals(float(lower[k]), 3)} and that of every other class at most {ceil_decimals(most, 3)}"
+        )
+    if "gaps" in certificate.claims and certificate.winner_radius > 0:
+        said.append(f"no class can overtake it within radius {floor_decimals(certificate.winner_radius, 3)}{norm}")
+    elif "gaps" in certificate.claims:
+        said.append("that no class overtakes it is not certified")
+    made = f"n = {certificate.counts.n:,} noisy copies, {noise.title}, {certificate.method.name}"
+    made += grid_words(certificate.provenance.step, certificate.provenance.shift)
+    sure = format_confidence(certificate.alpha)
+    return f"Class {k}: {'; '.join(said)}. All of it holds with probability at least {sure} ({made})."
 
 
 def grid_words(step: float, shift: float) -> str:

@@ -1,10 +1,11 @@
 """What one certificate is asked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.bounds.method import check_method
+from holdfast.bounds.tangents import aimed_at
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Provenance, Selection, check_claims, claimable
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
@@ -25,6 +26,7 @@ class Settings:
         claims: of ``"label"`` and the names of what is measured; None stands for all of them.
         sides: ``"lower"``, or ``"both"`` for upper bounds too (each side then gets half).
         method: which bound; the default is the best one for a whole curve.
+        aim: a radius named beforehand, for a tighter bound there: the best of ``method`` and ``Tangent(aim)``, for half of alpha each.
     """
 
     n: int = 100_000
@@ -33,13 +35,15 @@ class Settings:
     claims: Sequence[str] | None = None
     sides: str = "lower"
     method: Method = DEFAULT_METHOD
+    aim: InitVar[float | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, aim: float | None) -> None:
         check_count("n", self.n)
         check_count("n0", self.n0, at_most=MOST_SELECTION)
         check_sides(self.sides)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_method(self.method)
+        object.__setattr__(self, "method", aimed_at(aim, self.method))
         if self.claims is not None:
             object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
 

@@ -14,6 +14,8 @@ from holdfast.cli.console import Terminal
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.drift import drift
+from holdfast.cli.examples import EXAMPLES
 from holdfast.cli.recheck import recheck
 from holdfast.cli.report import report
 from holdfast.cli.runs import compact, export, import_command
@@ -35,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    epilog="\b\nExamples:\n  holdfast demo\n  holdfast certify --help",
 )
 
 
@@ -70,7 +73,7 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(RunError.exit_code) from error
         except KeyboardInterrupt as error:
             Terminal(stderr=True).print("holdfast: interrupted", style="red")
-            raise typer.Exit(SIGNALLED + error.args[0] if error.args else INTERRUPTED) from error
+            raise typer.Exit(INTERRUPTED) from error
 
     return refusing
 
@@ -87,12 +90,16 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compact": compact,
     "verify": verify,
     "triage": triage,
+    "drift": drift,
     "train": train,
     "serve": serve,
     "doctor": doctor,
 }
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_refusing(_command))
+    _title = (_command.__doc__ or "").split("\n\n")[0]
+    # Marked with \b, the lines stay as they are.
+    _examples = "\n".join(("\b", "Examples:", *(f"  {example}" for example in EXAMPLES[_name])))
+    app.command(_name, short_help=" ".join(_title.split()), epilog=_examples)(_refusing(_command))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -104,13 +111,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _interrupt(number: int, _: FrameType | None) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def main() -> None:
     """The ``holdfast`` program: ends in the same way at Ctrl-C, SIGTERM and SIGHUP."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
     for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
         if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
-            signal.signal(signal.Signals[name], _interrupt)
-    sys.exit(run())
+            signal.signal(signal.Signals[name], interrupt)
+    code = run()
+    sys.exit(SIGNALLED + received[0] if received and code == INTERRUPTED else code)

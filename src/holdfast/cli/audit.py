@@ -15,17 +15,17 @@ def audit(
     radii: str | None = typer.Option(
         None, help="Where to attack, such as 0.25,0.5; default: half to twice the noise's scale."
     ),
-    max_: int | None = typer.Option(None, "--max", help="Attack at most this many inputs of the run; default: all."),
+    max_: int | None = options.count(None, "--max", help="Attack at most this many inputs of the run; default: all."),
     measure: str | None = typer.Option(
         None, help="Whose average is attacked; default: the run's first. All claimed measures are looked at."
     ),
-    n: int = typer.Option(1_000, help="Fresh noisy copies of each attacked input."),
+    n: int = options.count(1_000, help="Fresh noisy copies of each attacked input."),
     error: float = typer.Option(
         0.001, help="How likely it may be that any violation is due to the audit's own sampling."
     ),
-    steps: int = typer.Option(10, help="Gradients for each attack and restart."),
-    copies: int = typer.Option(8, help="Noisy copies for each gradient; 16 times as many without gradients."),
-    restarts: int = typer.Option(2, help="Starts of each attack; the best is kept."),
+    steps: int = options.count(10, help="Gradients for each attack and restart."),
+    copies: int = options.count(8, help="Noisy copies for each gradient; 16 times as many without gradients."),
+    restarts: int = options.count(2, help="Starts of each attack; the best is kept."),
     clip: bool = typer.Option(True, help="Keep attacked images within [0, 1], or search the whole ball."),
     outputs: str = options.OUTPUTS,
     inputs_kind: str = options.INPUTS,
@@ -43,9 +43,11 @@ def audit(
     from holdfast.attacks import Attack
     from holdfast.cli.models import check_images, open_model
     from holdfast.errors import AuditFailed
+    from holdfast.models import TorchModel
     from holdfast.report.text import audit_table
     from holdfast.report.thumbnails import check_same_inputs
     from holdfast.runs.auditing import AuditPlan, audit_run
+    from holdfast.runs.claims import check_certified
     from holdfast.runs.run import Run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.labelled import Images
@@ -53,21 +55,19 @@ def audit(
 
     attack = Attack(steps, copies, restarts, clip)
     plan = AuditPlan(options.numbers(radii, "--radii"), max_, measure, n, error, attack, options.seed_number(seed))
-    opened = Run.open(run)
+    opened = check_certified(Run.open(run))
     config = opened.config
-    whole = open_dataset(data, split=split or str(config.get("split", "test")))
+    whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))
     inputs = Images(whole, check_same_inputs(opened, whole))
     checkpoint = open_model(model, whole)
     check_images(whole.every(int(config.get("skip") or 1), config.get("max")), progress)
+    precision = str(config.get("provenance", {}).get("precision", "float32"))
     smoothed = SmoothedClassifier(
-        checkpoint.net,
+        TorchModel(checkpoint.net, outputs=outputs, device=device, precision=precision),
         noise=opened.noise,
         measures=options.further_measures(opened.measures),
-        outputs=outputs,
         inputs=inputs_kind,
-        device=device,
         batch=batch,
-        precision=str(config.get("provenance", {}).get("precision", "float32")),
     )
     found = audit_run(smoothed, opened, inputs, plan, progress=progress)
     Terminal().print(audit_table(found))

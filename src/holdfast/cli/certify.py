@@ -29,7 +29,7 @@ def certify(
     sigma: float | None = options.SIGMA,
     noise: str | None = options.NOISE,
     out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
-    n: int = typer.Option(100_000, help="Noisy copies per input for estimation."),
+    n: int = options.count(100_000, help="Noisy copies per input for estimation."),
     n0: int = options.N0,
     alpha: float = options.ALPHA,
     claims: str = typer.Option(
@@ -37,23 +37,26 @@ def certify(
     ),
     sides: str = typer.Option("lower", help="'lower', or 'both' for upper bounds too."),
     band: str = typer.Option(band_names()[0], help=f"The distribution's band: {', '.join(band_names())}."),
-    thresholds: int | None = typer.Option(
+    thresholds: int | None = options.count(
         None, help="Use this many equal-count thresholds, as the paper does; default: every order statistic."
     ),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
     inputs_kind: str = options.INPUTS,
     batch: int | None = options.BATCH,
-    skip: int = typer.Option(1, help="Certify every k-th input."),
-    max_: int | None = typer.Option(None, "--max", help="Certify at most this many inputs."),
+    skip: int = options.count(1, help="Certify every k-th input."),
+    max_: int | None = options.count(None, "--max", help="Certify at most this many inputs."),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     seed: str | None = options.SEED,
     device: str = options.DEVICE,
     precision: str | None = options.PRECISION,
     compiled: bool | None = options.COMPILE,
     engine: str = typer.Option("local", help="Who runs the copies: 'local', or 'ray' (a cluster)."),
-    workers: int | None = typer.Option(None, help="With ray: how many workers; default: as many as there is room for."),
-    cores_per_worker: int | None = typer.Option(None, help="With ray: CPU cores of each worker; default: 1."),
+    workers: int | None = options.count(
+        None, help="With ray: how many workers; default: as many as there is room for."
+    ),
+    cores_per_worker: int | None = options.count(None, help="With ray: CPU cores of each worker; default: 1."),
     address: str | None = typer.Option(
         None, help="With ray: a running cluster ('auto', 'host:6379'); default: start one on this machine."
     ),
@@ -73,10 +76,13 @@ def certify(
     from holdfast.report.text import print_report
     from holdfast.runs.calibration_checks import COUNT
     from holdfast.runs.execute import Plan
+    from holdfast.runs.folder import RunFolder
     from holdfast.runs.signature import signer
+    from holdfast.scores.rounding import format_count
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
+    RunFolder.check_place(out)
     signing = None if sign is None else signer(sign)
     runner = _engine(engine, workers, cores_per_worker, address)
     added = options.noise_from(sigma, noise)
@@ -87,7 +93,7 @@ def certify(
     settings = asked.resolved([measure.info for measure in (*DEFAULT_MEASURES, *measures)], added)
     known_seed = options.seed_number(seed)
     options.check_selection(skip, max_)
-    whole = open_dataset(data, split=split)
+    whole = open_dataset(data, split=split, size=options.image_size(size))
     inputs = whole.every(skip, max_)
     checkpoint = open_model(model, inputs)
     check_images(inputs, progress)
@@ -103,9 +109,9 @@ def certify(
             f"{classes}; if they are some of these, name the folders by the class numbers, or they are counted as wrong"
         )
     compare_noise(model, checkpoint, added, use="certified")
-    size = checkpoint.architecture.size
-    if len(inputs.shape) == 3 and inputs.shape[-1] != size:
-        note(f"{model} was made for images of {size} x {size}, and these have {inputs.shape[-2]} x {inputs.shape[-1]}")
+    side = checkpoint.architecture.size
+    if len(inputs.shape) == 3 and inputs.shape[-1] != side:
+        note(f"{model} was made for images of {side} x {side}, and these have {inputs.shape[-2]} x {inputs.shape[-1]}")
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
@@ -123,12 +129,14 @@ def certify(
         note(_FASTER)
     weights = dict(checkpoint.notes)
     notes: dict[str, Any] = {"model": model, "split": split, "skip": skip, "max": max_, "weights": weights}
+    if size is not None:
+        notes["size"] = options.image_size(size)
     if len(inputs) < len(whole) and str(len(whole)) == weights.get(COUNT):
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with runner:
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes, signing), progress)
     print_report([run], Question(), Terminal())
-    say(f"{len(run)} certificates in {out}; next: {report_command(out)}")
+    say(f"{format_count(len(run), 'certificate')} in {out}; next: {report_command(out)}")
 
 
 def _engine(engine: str, workers: int | None, cores_per_worker: int | None, address: str | None) -> "Engine":

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from holdfast.errors import RunError
+from holdfast.files import why_unwritable
 from holdfast.printable import printable
 
 
@@ -47,6 +48,14 @@ def check_new_file(out: Path) -> None:
         raise RunError(f"{out} exists already and is left as it is; choose another --out, or move it away first")
     if not out.absolute().parent.is_dir():
         raise RunError(f"the folder of {out} does not exist; create it first, or choose another --out")
+    check_place(out)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path at which no file can be written, before any work is done."""
+    fault = why_unwritable(path)
+    if fault:
+        raise RunError(f"{path} cannot be written: {fault}; choose another place")
 
 
 def write_new_file(out: Path, writer: Callable[[Path], object]) -> None:

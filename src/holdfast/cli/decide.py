@@ -23,15 +23,16 @@ def decide(
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
     measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {options.MEASURED}."),
-    n: int = typer.Option(100_000, help="Give up after this many noisy copies of an input."),
+    n: int = options.count(100_000, help="Give up after this many noisy copies of an input."),
     n0: int = options.N0,
     alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
     batch: int | None = options.BATCH,
-    skip: int = typer.Option(1, help="Decide every k-th input."),
-    max_: int | None = typer.Option(None, "--max", help="Decide at most this many inputs."),
+    skip: int = options.count(1, help="Decide every k-th input."),
+    max_: int | None = options.count(None, "--max", help="Decide at most this many inputs."),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     seed: str | None = typer.Option(None, help="For a replay; by default secret."),
     device: str = options.DEVICE,
     precision: str | None = options.PRECISION,
@@ -48,7 +49,7 @@ def decide(
     added, asked = options.noise_from(sigma, noise), measure_named(measure).name
     options.check_selection(skip, max_)
     known_seed = check_seed(options.seed_number(seed))
-    inputs = open_dataset(data, split=split).every(skip, max_)
+    inputs = open_dataset(data, split=split, size=options.image_size(size)).every(skip, max_)
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         open_model(model, inputs).net,
@@ -90,6 +91,12 @@ def decide(
             )
 
 
+def _named(inputs: "LabelledData", predicted: int | None) -> str:
+    """A class by its number, and by its name if it has one."""
+    names = inputs.label_names
+    return str(predicted) if predicted is None or predicted >= len(names) else f"{predicted} ({names[predicted]})"
+
+
 def _said(found: "dict[int, Decision]", inputs: "LabelledData") -> str:
     """Print every decision in the inputs' order; returns how many are certified, in words."""
     certified = right = 0
@@ -97,7 +104,7 @@ def _said(found: "dict[int, Decision]", inputs: "LabelledData") -> str:
         index, label = inputs.indices[position], inputs.labels[position]
         certified += decision.certified
         right += decision.certified and decision.predicted == label
-        verdict = "its label" if decision.predicted == label else f"its label is {label}"
-        say(f"input {index}, class {decision.predicted} ({verdict}): {decision.reason}")
+        verdict = "which is its label" if decision.predicted == label else f"its label is {label}"
+        say(f"input {index}, class {_named(inputs, decision.predicted)}, {verdict}: {decision.reason}")
     rest = "" if len(found) == len(inputs) else f" ({len(inputs) - len(found)} more were not decided)"
     return f"\n{certified} of {len(found)} certified{rest}, {right} of them for the right class,"

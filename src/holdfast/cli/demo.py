@@ -9,17 +9,17 @@ import typer
 from rich.padding import Padding
 
 from holdfast.cli import options
-from holdfast.cli.console import Terminal, report_command, say
+from holdfast.cli.console import Terminal, note, report_command, say
 
 if TYPE_CHECKING:
     from holdfast.runs.store import Entry
 
 
 def demo(
-    n: int = typer.Option(10_000, help="Noisy copies per image; 100000 is the paper's setting."),
-    n0: int = typer.Option(100, help="Other noisy copies per image, to choose the class."),
+    n: int = options.count(10_000, help="Noisy copies per image; 100000 is the paper's setting."),
+    n0: int = options.count(100, help="Other noisy copies per image, to choose the class."),
     alpha: float = options.ALPHA,
-    max_: int = typer.Option(100, "--max", help="How many of the 500 embedded images."),
+    max_: int = options.count(100, "--max", help="How many of the 500 embedded images."),
     out: Path | None = typer.Option(None, help="The run's folder; default: runs/demo, or the next free name."),
     seed: str | None = options.SEED,
     device: str = options.DEVICE,
@@ -28,15 +28,16 @@ def demo(
     """Certify the embedded network on embedded Fashion-MNIST images; nothing is downloaded."""
     from holdfast.certificates.settings import Settings
     from holdfast.cli.certify import execute_or_say
-    from holdfast.cli.report import PAGE
     from holdfast.report.accuracy import Question
     from holdfast.report.axis import radius_axis
     from holdfast.report.figures import examples_figure, save_figure, write_figures
     from holdfast.report.page import write_page
+    from holdfast.report.report import PAGE
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import thumbnails
     from holdfast.runs.execute import Plan
-    from holdfast.runs.folder import free_name
+    from holdfast.runs.folder import RunFolder, free_name
+    from holdfast.scores.rounding import format_count
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.validation import check_count
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
@@ -46,12 +47,17 @@ def demo(
     settings = Settings(n, n0, alpha)
     data = load_fashion_mnist()
     chosen = data.every(max(1, len(data) // check_count("--max", max_)), max_)
+    if max_ > len(data):
+        note(
+            f"{len(data)} images are embedded, and all of them are certified: --max {max_:,} asks for more than there are"
+        )
     target = free_name(Path("runs"), "demo") if out is None else out
+    RunFolder.check_place(target)
     checkpoint = load_embedded_model()
     smoothed = SmoothedClassifier(checkpoint.net, EMBEDDED_SIGMA, inputs="images", device=device)
     console = Terminal()
     say(
-        f"Certifying {len(chosen)} Fashion-MNIST images with a small network, {smoothed.noise.title}: "
+        f"Certifying {format_count(len(chosen), 'Fashion-MNIST image')} with a small network, {smoothed.noise.title}: "
         f"{n:,} noisy copies each, alpha = {alpha:g} ..."
     )
     notes = {"model": "fashion-mnist", "weights": dict(checkpoint.notes)}

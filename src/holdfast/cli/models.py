@@ -16,6 +16,8 @@ def open_model(name: str, data: LabelledData | None) -> Checkpoint:
 
 def check_images(data: LabelledData, progress: bool | None) -> None:
     """Refuse a dataset with an unreadable image before hours are spent on those before it."""
+    if changes := data.changes():
+        note(changes)
     with progress_bar("reading", len(data), unit="images", show=progress) as on_images:
         data.check(on_images)
 

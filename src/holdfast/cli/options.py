@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import typer
@@ -11,6 +12,27 @@ from holdfast.measures import DEFAULT_MEASURES, Measure, measure_named
 from holdfast.noise import Noise, as_noise, noise_named
 from holdfast.validation import check_count
 
+_DIGITS = 15
+"""Of anything that is counted, at most."""
+
+
+def whole_number(text: str) -> int:
+    """``"10000"``, ``"10_000"`` or ``"1e4"`` as a number. A comma is refused: it ends thousands here and begins decimals there."""
+    try:
+        number = Decimal(str(text))
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not (number.is_finite() and number.adjusted() < _DIGITS and number == number.to_integral_value()):
+        raise typer.BadParameter(f"expected a whole number, such as 10000, 10_000 or 1e4, got {text!r}")
+    return int(number)
+
+
+def count(default: int | None, *names: str, help: str) -> Any:
+    """An option that takes a whole number."""
+    return typer.Option(default, *names, help=help, parser=whole_number, metavar="<int>")
+
+
+ORIGINAL = "original"
 _MEASURES = ", ".join(measure.name for measure in DEFAULT_MEASURES)
 CLAIMED = ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES)))
 MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
@@ -25,6 +47,10 @@ DATA: Any = typer.Option(
     "'imagenet' (in $IMAGENET_DIR).",
 )
 SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
+SIZE: Any = typer.Option(
+    None,
+    help="For folders of images: resize them to so many pixels a side (default: 224), or 'original': keep size and grey as they are.",
+)
 SIGMA: Any = typer.Option(
     None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
 )
@@ -37,19 +63,19 @@ STEP: Any = typer.Option(
     help="Of the grid that the certified classifier rounds its input to; by default 1/255 for images of bytes, else a power of "
     "two far below the noise. 0: the float32 noise of Holdfast 0.1.0, for a replay.",
 )
-N0: Any = typer.Option(100, help="Other noisy copies per input, to choose the class.")
+N0: Any = count(100, help="Other noisy copies per input, to choose the class.")
 ALPHA: Any = typer.Option(0.001, help="Total failure probability of one certificate.")
 OUTPUTS: Any = typer.Option("logits", help="What the model returns: 'logits' or 'probabilities'.")
 INPUTS: Any = typer.Option(
     "images", "--inputs", help="'images' refuses values far outside [0, 1]; 'any' takes other units."
 )
-BATCH: Any = typer.Option(None, help="Noisy copies per forward pass.")
+BATCH: Any = count(None, help="Noisy copies per forward pass.")
 SEED: Any = typer.Option(None, help="For a replay; by default secret, and recorded in run.json.")
 DEVICE: Any = typer.Option("auto", help="'auto', 'cpu' or 'cuda'.")
 PRECISION: Any = typer.Option(
     None,
-    help="Of convolutions and matrix products: float32, tf32, bfloat16 or float16; by default torch's own: float32, with TF32 "
-    "convolutions on a GPU.",
+    help="Of convolutions and matrix products: float32, bfloat16 or float16; on a GPU also tf32, or tf32-convolutions or "
+    "tf32-products for one of the two. By default torch's own: float32, on a GPU tf32-convolutions.",
 )
 COMPILE: Any = typer.Option(
     None,
@@ -79,6 +105,16 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     if not values or any(map(math.isnan, values)):
         raise InvalidArgument(f"{option} takes at least one number, and none that is nan, got {text!r}")
     return values
+
+
+def image_size(text: str | None) -> int | str | None:
+    """What image files are resized to, or ``"original"``; None for what is usual."""
+    if text in (None, ORIGINAL):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidArgument(f"--size takes a number of pixels, or {ORIGINAL!r}, got {text!r}") from error
 
 
 def choice(value: str, option: str, known: tuple[str, ...]) -> str:

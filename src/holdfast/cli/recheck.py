@@ -32,7 +32,7 @@ def recheck(
     share: float = typer.Option(
         0.05, help="Claims are what this share of the run's copies would have certified; 1: what it certified."
     ),
-    max_: int | None = typer.Option(None, "--max", help="Recheck at most this many inputs of the run."),
+    max_: int | None = options.count(None, "--max", help="Recheck at most this many inputs of the run."),
     require: float = typer.Option(1.0, help="The share of the claims that must hold for exit code 0."),
     ledger: Path | None = typer.Option(None, help="A file of JSON lines to append the result to."),
     outputs: str = options.OUTPUTS,
@@ -69,7 +69,7 @@ def recheck(
     known_seed = options.seed_number(seed)
     opened = check_certified(Run.open(run))
     config = opened.config
-    whole = open_dataset(data, split=split or str(config.get("split", "test")))
+    whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))
     # Who chose without recording it, as the demo does, spread the inputs over the data.
     count = int(config.get("inputs", len(opened)))
     inputs = whole.every(int(config.get("skip") or max(1, len(whole) // max(1, count))), config.get("max") or count)

@@ -1,15 +1,19 @@
 """``holdfast report``: certified accuracy of runs, as text, JSON, figures and one HTML file."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli import options
-from holdfast.cli.console import Terminal, check_new_file, say, write_new_file
+from holdfast.cli.console import Terminal, check_new_file, check_place, note, say, write_new_file
+
+if TYPE_CHECKING:
+    from holdfast.runs.run import Run
 
 FORMATS = ("text", "json", "html", "card")
-PAGE = "report.html"
 
 
 def report(
@@ -27,11 +31,11 @@ def report(
         "'card': likewise, YAML metadata for a model card (Hugging Face's model-index).",
     ),
     figures: Path | None = typer.Option(
-        None, help="Folder for the figures (PNG and SVG); default: figures/ in the (first) run. Text only."
+        None, help="Folder for the figures (PNG, SVG and PDF); default: figures/ in the (first) run. Text only."
     ),
     out: Path | None = typer.Option(
         None,
-        help=f"The HTML file; default: {PAGE} in the folder of the figures. With 'json' and 'card': a new file, instead of stdout.",
+        help="The HTML file; default: report.html in the folder of the figures. With 'json' and 'card': a new file, instead of stdout.",
     ),
     data: list[str] | None = typer.Option(
         None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
@@ -41,10 +45,10 @@ def report(
     from holdfast.bounds.named import method_named
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
-    from holdfast.report.axis import radius_axis
-    from holdfast.report.card import card
     from holdfast.report.figures import write_figures
+    from holdfast.report.model_card import model_card
     from holdfast.report.page import check_replaceable, write_page
+    from holdfast.report.report import PAGE, tabulate, usual_folder
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import pictures_of
     from holdfast.runs.run import Run
@@ -58,31 +62,32 @@ def report(
     for method in chosen or ():
         method_named(method)
     question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
-    folder = figures or _folder(runs)
+    folder = figures or usual_folder(runs)
     page = out or folder / PAGE
     opened = [Run.open(path) for path in runs]
     printed = format_ in ("json", "card")
     if not printed:
         check_replaceable(page)
+        check_place(page)
+        if format_ == "text":
+            check_place(folder / PAGE)
     elif out is not None:
         check_new_file(out)
     check_runs(opened)
+    _note_thresholds(opened, question.thresholds or ())
     pictures = {} if printed else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
         if printed:
             for run in opened:
                 run.tabulate(question.radii_for(run), on_inputs=on_inputs)
-            text = (
-                card(opened, question) if format_ == "card" else json.dumps(as_json(opened, question), indent=2) + "\n"
-            )
+            as_card = format_ == "card"
+            text = model_card(opened, question) if as_card else json.dumps(as_json(opened, question), indent=2) + "\n"
             if out is None:
                 typer.echo(text, nl=False)
             else:
                 write_new_file(out, lambda path: path.write_text(text, encoding="utf-8"))
             return
-        axis = radius_axis(opened, question)
-        for run in opened:
-            run.tabulate(axis, on_inputs=on_inputs)
+        axis = tabulate(opened, question, on_inputs)
         if format_ == "text":
             print_report(opened, question, Terminal())
             for path in write_figures(opened, question, folder):
@@ -91,7 +96,17 @@ def report(
     say(f"report: {page} (open it in a browser)")
 
 
-def _folder(runs: list[Path]) -> Path:
-    """A run's own figures stay its own: a comparison goes into a folder named after the others."""
-    others = "-".join(path.name for path in runs[1:])
-    return runs[0] / "figures" / (f"with-{others[:80]}" if others else "")
+def _note_thresholds(runs: "list[Run]", thresholds: Sequence[float]) -> None:
+    """Point out thresholds that a measure is never, or always, above."""
+    from holdfast.report.accuracy import measures_of
+    from holdfast.scores.rounding import format_number
+
+    for measure in (each for each in measures_of(runs) if each != "label"):
+        low, high = next(run.measure(measure).support for run in runs if measure in run.measures)
+        for threshold in thresholds:
+            if low <= threshold < high:
+                continue
+            every = "no input is above" if threshold >= high else "every input is above"
+            note(
+                f"the {measure} is between {low:g} and {high:g}: {every} threshold {format_number(threshold)}, whatever its bounds"
+            )

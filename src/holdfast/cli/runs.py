@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from holdfast.cli.console import check_new_file, note, report_command, say, write_new_file
-from holdfast.cli.options import MEASURED
+from holdfast.cli import options
+from holdfast.cli.console import check_new_file, note, report_command, say
 
 
 def import_command(
@@ -13,7 +13,7 @@ def import_command(
     out: Path = typer.Option(..., help="The run's folder; it must not exist yet, unless it is of this very log."),
     measure: str | None = typer.Option(
         None,
-        help=f"What the bounds are of: {MEASURED}. Default: from the file's name, such as paper_margin.tsv, or numbers.",
+        help=f"What the bounds are of: {options.MEASURED}. Default: from the file's name, such as paper_margin.tsv, or numbers.",
     ),
     sigma: float | None = typer.Option(None, help="The noise it was made with; default: from the file's name."),
     noise: str | None = typer.Option(
@@ -23,15 +23,16 @@ def import_command(
     """Import a log of label radii (Cohen et al.) or of confidence bounds (the paper)."""
     from holdfast.noise import noise_named
     from holdfast.runs.imported import import_log
+    from holdfast.scores.rounding import format_count
 
     run = import_log(
         log, out, measure=measure, sigma=sigma, noise=None if noise is None else noise_named(noise), say=say
     )
     known = "noise and norm unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
     of = run.measures[0]
-    if of != "label" and measure is None and of not in log.name.lower():
+    if of != "label" and measure is None and run.origin is None and of not in log.name.lower():
         note(f"neither --measure nor the name of {log} says what its bounds are of; they are taken to be of the {of}")
-    say(f"imported {len(run)} inputs ({of}, {known}) into {out}; next: {report_command(out)}")
+    say(f"imported {format_count(len(run), 'input')} ({of}, {known}) into {out}; next: {report_command(out)}")
 
 
 def export(
@@ -41,31 +42,31 @@ def export(
 ) -> None:
     """Write a run as a TSV log; bounds and radii are rounded down to three digits."""
     from holdfast.runs.run import Run
-    from holdfast.runs.tsv import write_log
+    from holdfast.scores.rounding import format_count
 
     check_new_file(out)
     opened = Run.open(run)
-    log = opened.export(measure)
-    write_new_file(out, lambda path: write_log(path, log))
-    planned, rest = opened.config.get("inputs", len(log)), ""
-    if planned != len(log):
-        rest = f", of {planned} inputs: the others are not certified, or their files are missing"
-    say(f"{len(log)} rows in {out}{rest}")
+    opened.export(measure, out)
+    planned, rest = opened.config.get("inputs", len(opened)), ""
+    if planned != len(opened):
+        rest = f", of {format_count(planned, 'input')}: the others are not certified, or their files are missing"
+    say(f"{format_count(len(opened), 'row')} in {out}{rest}")
 
 
 def compact(
     run: Path = typer.Argument(..., help="A run's folder; it is left as it is."),
     out: Path = typer.Option(..., help="The folder of the copy; it must not exist yet, unless it is this very copy."),
-    bins: int = typer.Option(2_048, help="Bins of each histogram: the run's, halved any number of times."),
+    bins: int = options.count(2_048, help="Bins of each histogram: the run's, halved any number of times."),
 ) -> None:
     """Copy a run with its scores counted on a coarser grid: still valid, a little looser, far smaller."""
     from holdfast.runs.compact import compact_run
     from holdfast.runs.run import Run
+    from holdfast.scores.rounding import format_count
 
     copy = compact_run(Run.open(run), out, bins=bins, say=say)
     before, after = (
         sum(path.stat().st_size for path in (folder / "certificates").glob("*")) for folder in (run, copy.path)
     )
     say(
-        f"{len(copy)} certificates in {out}: {after / 1e6:.2f} MB, from {before / 1e6:.2f} MB; next: {report_command(out)}"
+        f"{format_count(len(copy), 'certificate')} in {out}: {after / 1e6:.2f} MB, from {before / 1e6:.2f} MB; next: {report_command(out)}"
     )

@@ -1,21 +1,15 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
-import json
 import logging
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli import options
-from holdfast.cli.console import say
-from holdfast.errors import InvalidArgument, how_to_install, reading
+from holdfast.cli.console import note, say
+from holdfast.cli.drift import read_triage
+from holdfast.errors import InvalidArgument
 
-if TYPE_CHECKING:
-    from holdfast.triage import Triage
-
-_NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 _SAMPLES = 20
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -36,6 +30,7 @@ def serve(
         None, help="A dataset whose images the page offers, and whose names of classes it uses."
     ),
     split: str = options.SPLIT,
+    size: str | None = options.SIZE,
     triage: Path | None = typer.Option(
         None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
     ),
@@ -58,10 +53,10 @@ def serve(
         "error", help="Of what is said on stderr: debug, info (each answer), warning or error."
     ),
     open_: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
-    queue: int = typer.Option(128, help="Requests that wait or are answered at once; more are refused with 429."),
-    max_copies: int = typer.Option(1_000_000, help="Noisy copies of one request."),
+    queue: int = options.count(128, help="Requests that wait or are answered at once; more are refused with 429."),
+    max_copies: int = options.count(1_000_000, help="Noisy copies of one request."),
     max_seconds: float = typer.Option(300.0, help="Time for one request."),
-    max_upload: int | None = typer.Option(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
+    max_upload: int | None = options.count(None, help="Bytes of a body; default: 2 MiB, more for larger inputs."),
     replays: bool = typer.Option(True, "--replays/--no-replays", help="Whether callers may give a seed."),
     step: float | None = options.STEP,
     outputs: str = options.OUTPUTS,
@@ -71,28 +66,22 @@ def serve(
     compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
-
     from holdfast.cli.models import compare_noise, open_model
-    from holdfast.serve.callers import Keys, read_secret
-    from holdfast.serve.limits import Limits, upload_for
-    from holdfast.serve.server import check_address
-    from holdfast.serve.server import serve as run
-    from holdfast.serve.service import Served
+    from holdfast.service.callers import Keys
+    from holdfast.service.limits import Limits, upload_for
+    from holdfast.service.server import check_address
+    from holdfast.service.server import serve as run
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.datasets.labelled import LabelledData
     from holdfast.zoo.datasets.open import open_dataset
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
-    known = Keys(api_key, keys)
-    check_address(host, port, known)
+    check_address(host, port, Keys(api_key, keys))
     level = options.choice(log_level, "--log-level", _LEVELS)
     inputs: LabelledData | None = None
     if data is not None:
-        inputs = open_dataset(data, split=split)
+        inputs = open_dataset(data, split=split, size=options.image_size(size))
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
     checkpoint = open_model(model, inputs)
@@ -117,27 +106,26 @@ def serve(
         precision=precision,
         compile=bool(compiled),
     )
-    rule = None if triage is None else read_triage(triage)
+    rule = None if triage is None else read_triage(triage, "--triage")
     samples = None if inputs is None else inputs.every(max(1, len(inputs) // _SAMPLES), _SAMPLES)
     compare_noise(model, checkpoint, added, use="served")
+    if samples is not None and (changes := samples.changes()):
+        note(changes)
     run(
-        Served(smoothed, shape, model, () if inputs is None else inputs.label_names, samples, rule),
+        smoothed,
+        shape,
+        name=model,
+        labels=() if inputs is None else inputs.label_names,
+        samples=samples,
+        triage=rule,
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,
-        keys=known,
-        secret=None if secret is None else read_secret(secret),
+        key=api_key,
+        keys=keys,
+        secret=secret,
         access_log=access_log,
         log_level=logging.getLevelNamesMapping()[level.upper()],
         browser=open_,
         say=say,
     )
-
-
-def read_triage(path: Path) -> "Triage":
-    """What ``holdfast triage --out`` wrote."""
-    from holdfast.triage import Triage
-
-    remedy = "--triage must be a file that 'holdfast triage --out' wrote"
-    with reading(path, InvalidArgument, "cannot be read", remedy=remedy):
-        return Triage.from_dict(json.loads(path.read_text(encoding="utf-8")))

@@ -46,18 +46,19 @@ def train(
         "two for colour).",
     ),
     split: str = typer.Option("train", help="Which part of the dataset."),
-    epochs: int = typer.Option(30, help="Passes over the data."),
-    batch: int = typer.Option(256, help="Images per step."),
+    size: str | None = options.SIZE,
+    epochs: int = options.count(30, help="Passes over the data."),
+    batch: int = options.count(256, help="Images per step."),
     learning_rate: float = typer.Option(0.002, help="Peak learning rate of the one-cycle schedule."),
     weight_decay: float = typer.Option(0.0001, help="Pull of the weights towards zero."),
     optimizer: str = typer.Option("adamw", help="'adamw', or 'sgd' with Nesterov momentum."),
-    shift: int = typer.Option(0, help="Move images by up to this many pixels."),
+    shift: int = options.count(0, help="Move images by up to this many pixels."),
     objective: str | None = typer.Option(
         None,
         help="'plain', 'consistency' (Jeong & Shin), 'smoothadv' (Salman et al.) or 'certified' (the bound itself); by default plain, "
         "with the terms that --consistency and --sharpness add.",
     ),
-    copies: int | None = typer.Option(
+    copies: int | None = options.count(
         None, help="Noisy copies of each image in a step; default: 1 (consistency and smoothadv: 2, certified: 4)."
     ),
     consistency: float | None = typer.Option(
@@ -71,7 +72,7 @@ def train(
         None,
         help="How far smoothadv attacks images, and where certified takes the bound; default: 0.25 (certified: 0.5).",
     ),
-    steps: int | None = typer.Option(None, help="Of smoothadv's attack; default: 2."),
+    steps: int | None = options.count(None, help="Of smoothadv's attack; default: 2."),
     score: str | None = typer.Option(None, help="Of the certified confidence: 'log' (default) or 'brier'."),
     law: str | None = typer.Option(
         None,
@@ -138,7 +139,9 @@ def train(
     )
     divisor = None if temperature in (None, "auto") else _temperature(temperature)
     where = resolve_device(device)
-    inputs = open_dataset(data, split=split)
+    inputs = open_dataset(data, split=split, size=options.image_size(size))
+    if changes := _some(inputs).changes():
+        note(changes)
     architecture = architecture_for(arch, inputs)
     held = hold_out(inputs, seed) if temperature == "auto" else None
     trained_on = inputs if held is None else inputs.at(held.train)
@@ -165,7 +168,11 @@ def train(
         file = StateFile(state_path(out), training)
         if file.epochs:
             say(f"going on after epoch {len(file.epochs)} of {epochs}")
-        watched = _test_split(data, inputs, fingerprints["images"]) if held is None else _some(inputs.at(held.out))
+        watched = (
+            _test_split(data, options.image_size(size), inputs, fingerprints["images"])
+            if held is None
+            else _some(inputs.at(held.out))
+        )
         todo = (epochs - len(file.epochs)) * len(trained_on)
         with _saying_what_resumes(file, epochs):
             with progress_bar("training", todo, unit="images", show=progress) as on_step:
@@ -214,12 +221,12 @@ def _settings(recipe: "Recipe") -> dict[str, str]:
     return {each.name.replace("_", " "): str(getattr(recipe, each.name)) for each in fields(recipe)}
 
 
-def _test_split(data: str, trained_on: "LabelledData", digest: str) -> "LabelledData | None":
+def _test_split(data: str, size: int | str | None, trained_on: "LabelledData", digest: str) -> "LabelledData | None":
     """Some of the dataset's own, if it has one that is not trained on and can be read."""
     from holdfast.zoo.datasets.open import open_dataset
 
     try:
-        found = open_dataset(data, split="test")
+        found = open_dataset(data, split="test", size=size)
         # A file without splits is the same for every --split.
         if found.shape != trained_on.shape or (len(found) == len(trained_on) and found.digest() == digest):
             return None

@@ -30,7 +30,7 @@ def verify(
         None, help="The run's model, as for certify: compared by fingerprint and spot check."
     ),
     data: str | None = typer.Option(None, help="The run's data, as for certify: compared by fingerprints."),
-    resample: int | None = typer.Option(
+    resample: int | None = options.count(
         None, help="Draw fresh noise for so many random inputs, and compare the counts; needs --model and --data."
     ),
     error_rate: float = typer.Option(
@@ -56,6 +56,8 @@ def verify(
         raise InvalidArgument("--resample draws noise for the run's inputs: give its --model and its --data, too")
     signing = None if sign is None else signer(sign)
     found = verify_run(run, key=key)
+    if signing is not None and found.ok:
+        RunFolder.open(run).signature(signing)  # refused before anything is sampled
     if (model is not None or data is not None) and found.ok:  # what is wrong by itself need not be compared
         opened = _certified(run)
         inputs = None if data is None else _data(opened, data)
@@ -89,7 +91,8 @@ def _data(run: "CertifiedRun", name: str) -> "LabelledData":
     from holdfast.zoo.datasets.open import open_dataset
 
     config = run.config
-    return open_dataset(name, split=config.get("split", "test")).every(config.get("skip", 1), config.get("max"))
+    whole = open_dataset(name, split=config.get("split", "test"), size=config.get("size"))
+    return whole.every(config.get("skip", 1), config.get("max"))
 
 
 def _network(
@@ -103,19 +106,18 @@ def _network(
 ) -> "SmoothedClassifier":
     """The model with the run's noise, measures and precision."""
     from holdfast.cli.models import open_model
+    from holdfast.models import TorchModel
     from holdfast.smoothed import SmoothedClassifier
 
-    return SmoothedClassifier(
+    net = TorchModel(
         open_model(model, data).net,
-        noise=run.noise,
-        measures=options.further_measures(info.name for info in run.counted),
         outputs=outputs,
-        inputs=kind,
         device=device,
-        batch=batch,
         precision=run.config["provenance"]["precision"],
-        compile=run.config.get("compile"),
+        compiled=run.config.get("compile"),
     )
+    measures = options.further_measures(info.name for info in run.counted)
+    return SmoothedClassifier(net, noise=run.noise, measures=measures, inputs=kind, batch=batch)
 
 
 def _compared(

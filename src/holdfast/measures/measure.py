@@ -41,6 +41,8 @@ class MeasureInfo:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if not isinstance(self.title, str):
+            raise InvalidArgument(f"the title of the measure {self.name} must be text, got {self.title!r}")
         object.__setattr__(self, "support", check_support(self.support))
         if self.winning is not None:
             object.__setattr__(self, "winning", check_number("winning", self.winning))

@@ -10,6 +10,7 @@ from torch import nn
 from holdfast.errors import InvalidArgument
 from holdfast.models.callable import CallableModel
 from holdfast.models.ensemble import Ensemble
+from holdfast.models.fast.precision import check_native
 from holdfast.models.model import Model
 from holdfast.models.torch import TorchModel, resolve_device
 
@@ -28,7 +29,9 @@ def as_model(
     if compiled is not None and not isinstance(compiled, bool):
         raise InvalidArgument(f"compile must be True, False, or None to leave it to Holdfast, got {compiled!r}")
     if isinstance(given, nn.Module):
-        return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
+        module = TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
+        check_native(module.precision, module.device)
+        return module
     if device not in (None, "cpu", "auto") or precision not in (None, "float32") or compiled:
         raise InvalidArgument(
             "device, precision and compile are for torch modules; make a Model of your own that runs as you like"

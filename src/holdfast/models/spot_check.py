@@ -20,7 +20,7 @@ def other_answers(model: Model, known: SpotCheck) -> str:
     try:
         found = _answers(model, torch.from_numpy(known.rows))
     except ModelError as error:
-        return str(error)
+        return str(error).removeprefix("the ")
     return difference(found, torch.from_numpy(known.probabilities), OTHER_KERNELS if plain else OTHER_ROUNDING)
 
 

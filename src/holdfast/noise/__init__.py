@@ -1,7 +1,7 @@
 """Noise: what is added to an input, and how little probability an event keeps when the input moves."""
 
 from holdfast.noise.gaussian import Gaussian, as_noise, noise_fields, sigma_of, stored_noise
-from holdfast.noise.noise import Noise, noise_named
+from holdfast.noise.noise import Noise, noise_named, noise_text
 from holdfast.noise.rounded import BYTE, default_step, describe_step, rounded_table
 from holdfast.noise.sampled import DRAWING_ERROR, MOST_NUMBERS, plain_noise, sampled_noise
 from holdfast.noise.seed import Stage, check_seed, secret_seed
@@ -21,6 +21,7 @@ __all__ = [
     "describe_step",
     "noise_fields",
     "noise_named",
+    "noise_text",
     "plain_noise",
     "rounded_table",
     "sampled_noise",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from inspect import isabstract
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,6 +101,14 @@ def noise_named(text: str) -> Noise:
             f"noise must be a kind and its numbers, such as uniform:0.5; {name} takes {', '.join(expected)}, got {text!r}"
         )
     return kind(*numbers)
+
+
+def noise_text(noise: Noise) -> str:
+    """The inverse of :func:`noise_named`; empty for a noise whose parameters are not all numbers."""
+    numbers = [getattr(noise, field.name) for field in fields(type(noise))]
+    if not all(isinstance(number, Real) for number in numbers):
+        return ""
+    return f"{noise.kind}:{','.join(repr(float(number)) for number in numbers)}"
 
 
 def _kind_named(name: str) -> type[Noise]:

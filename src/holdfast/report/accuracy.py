@@ -9,7 +9,6 @@ import numpy as np
 from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.runs.method_names import LABEL_METHOD, guaranteed
-from holdfast.runs.metrics import usual_radii
 from holdfast.runs.run import Run
 
 
@@ -35,8 +34,8 @@ class Question:
     methods: tuple[str, ...] | None = None
 
     def radii_for(self, run: Run) -> tuple[float, ...]:
-        """The radii asked for, or the run's own, or multiples of the noise's scale up to four."""
-        return self.radii if self.radii is not None else usual_radii(run)
+        """The radii asked for, or the usual ones."""
+        return run.usual_radii if self.radii is None else self.radii
 
     def thresholds_for(self, run: Run, measure: str) -> tuple[float, ...]:
         """The thresholds asked for, or the measure's usual ones."""

@@ -1,16 +1,18 @@
-"""Figures of a report, written as PNG and SVG files."""
+"""Figures of a report, written as PNG, SVG and PDF files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.proportions import LEVEL
 from holdfast.errors import InvalidArgument, RunError
-from holdfast.plotting import PALETTE, draw_curves, house_style
+from holdfast.plotting import PALETTE, draw_curves, draw_label_radius
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
 from holdfast.runs.folder import file_stem, write_output
@@ -23,11 +25,11 @@ from holdfast.runs.plot import (
     method_handles,
     plain,
     radii_label,
-    short_name,
-    threshold_handles,
+    run_titles,
 )
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
+from holdfast.scores.rounding import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,109 +40,125 @@ KINDS = (".png", ".svg", ".pdf")
 
 
 def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
-    """One figure per measure, all runs in it; each as PNG and as SVG; returns the files."""
+    """One figure per measure, all runs in it; each as PNG, SVG and PDF; returns the files."""
     written = []
     for measure in measures_of(runs):
         having = [run for run in runs if measure in run.measures]
         figure, name = accuracy_figure(having, measure, question), f"certified_accuracy_{file_stem(measure)}"
-        written += [save_figure(figure, folder / f"{name}.{kind}") for kind in ("png", "svg")]
+        written += [save_figure(figure, folder / f"{name}{kind}") for kind in KINDS]
         audited = [run for run in having if run.audit is not None and measure in run.audit.notes.measures]
         if audited:
             figure, name = audit_figure(audited, measure), f"certified_and_attacked_{file_stem(measure)}"
-            written += [save_figure(figure, folder / f"{name}.{kind}") for kind in ("png", "svg")]
+            written += [save_figure(figure, folder / f"{name}{kind}") for kind in KINDS]
     return written
 
 
 def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "Figure":
-    """Certified accuracy against radius: a colour per threshold, a line style per method, a panel per run.
+    """Certified accuracy against radius: a row per run, a panel per threshold, a colour and a line style per method.
 
     Between two radii the line has the value of the larger one: no point of it claims more than was certified.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    with house_style():
-        if measure == "label":
-            figure = Figure(figsize=(5.6, 3.8))
-            _draw_labels(figure.subplots(), runs, question)
-            return figure
-        figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 4.2))
-        thresholds = question.thresholds_for(runs[0], measure)
-        methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
-        lines = line_styles(methods, thresholds)
-        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-        for axes, run in zip(panels, runs, strict=True):
-            radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
-            own = {method: lines[method] for method in chosen}
-            reach = draw_accuracy(axes, run, measure, radii=radii, lines=own, thresholds=thresholds, interval=LEVEL)
-            frame(axes, run, radii, reach)
-        for axes in panels:
-            axes.set_xlim(0.0, max(each.get_xlim()[1] for each in panels))
-        panels[0].set_ylabel("certified accuracy")
-        band = Patch(
-            facecolor="0.35", alpha=0.15, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
-        )
-        figure.legend(
-            handles=[*method_handles(lines), band],
-            loc="outside lower center",
-            ncols=min(len(lines) + 1, max(2, 2 * len(runs))),
-            fontsize=8.5,
-            handlelength=2.6,
-        )
-        panels[-1].legend(handles=threshold_handles(runs[0].measure(measure), thresholds), loc="best", fontsize=8.5)
+    from holdfast.house_figure import HouseFigure
+
+    if measure == "label":
+        figure = HouseFigure(figsize=(5.6, 3.8))
+        _draw_labels(figure.subplots(), runs, question)
         return figure
+    thresholds = question.thresholds_for(runs[0], measure)
+    methods = list(dict.fromkeys(method for run in runs for method in question.methods_for(run, measure)))
+    lines = line_styles(methods, thresholds)
+    colours: dict[Method | str, str] = dict(zip(methods, PALETTE, strict=False))
+    figure = HouseFigure(figsize=(max(5.6, 3.2 * len(thresholds)), 2.6 * len(runs) + 0.9))
+    grid = figure.subplots(len(runs), len(thresholds), sharex=True, sharey=True, squeeze=False)
+    furthest = 0.0
+    for panels, run, title in zip(grid, runs, run_titles(runs), strict=True):
+        radii, chosen = _axis(run, runs, question), question.methods_for(run, measure)
+        for axes, threshold in zip(panels, thresholds, strict=True):
+            reach = 0.0
+            for method in chosen:
+                drawn = draw_accuracy(
+                    axes,
+                    run,
+                    measure,
+                    radii=radii,
+                    lines={method: lines[method]},
+                    thresholds=(threshold,),
+                    interval=LEVEL if method == chosen[0] else None,
+                    colours=(colours[method],),
+                )
+                reach = max(reach, drawn)
+            frame(axes, run, radii, reach)
+            furthest = max(furthest, axes.get_xlim()[1])
+            # The row's title stands above its panels' and is as wide as the row: it asks for no room of its own.
+            axes.set_title(f"\n{plain(run.measure(measure).title)} > {format_number(threshold)}", fontsize=9.5)
+            axes.set_xlabel("")
+        panels[0].set_title(title.replace("\n", ", ") + "\n", loc="left", fontsize=9.5).set_in_layout(False)
+        panels[0].set_ylabel("certified accuracy")
+    for axes in grid[-1]:
+        axes.set_xlim(0.0, furthest)
+        axes.set_xlabel(radii_label(runs))
+    band = Patch(
+        facecolor="0.35", alpha=0.12, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
+    )
+    figure.legend(
+        handles=[*method_handles(lines, colours), band],
+        loc="outside lower center",
+        ncols=min(len(lines) + 1, 4),
+        fontsize=8.5,
+        handlelength=2.6,
+        edgecolor="none",
+    )
+    return figure
 
 
 def audit_figure(runs: Sequence[Run], measure: str) -> "Figure":
     """The band between certificate and attack: averages over the audited inputs against the radius, a panel per run."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
-    with house_style():
-        figure = Figure(figsize=(max(5.6, 4.6 * len(runs)), 3.8))
-        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-        for axes, run in zip(panels, runs, strict=True):
-            assert run.audit is not None
-            rows = [row for row in run.audit.rows() if row.measure == measure]
-            radii = [row.radius for row in rows]
-            certified, attacked = [row.certified for row in rows], [row.attacked for row in rows]
-            axes.axhline(rows[0].clean, color="0.4", linestyle="--", linewidth=1.2, label="clean")
-            axes.plot(radii, attacked, "o-", color=PALETTE[1], markersize=4, label="attacked: no bound is higher")
-            axes.plot(radii, certified, "o-", color=PALETTE[0], markersize=4, label="certified: nothing is lower")
-            axes.fill_between(radii, certified, attacked, color="0.5", alpha=0.15, linewidth=0)
-            axes.set_title(f"{plain(short_name(run))}\n{rows[0].inputs:,} inputs attacked", fontsize=9.5)
-            axes.set_xlim(left=0.0)
-            axes.set_xlabel(radii_label([run]))
-        panels[0].set_ylabel(f"average {plain(runs[0].measure(measure).title)}, mean over inputs")
-        panels[-1].legend(loc="lower left", fontsize=8.5)
-        return figure
+    figure = HouseFigure(figsize=(max(5.6, 4.6 * len(runs)), 3.8))
+    panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
+    for axes, run, title in zip(panels, runs, run_titles(runs), strict=True):
+        assert run.audit is not None
+        rows = [row for row in run.audit.rows() if row.measure == measure]
+        radii = [row.radius for row in rows]
+        certified, attacked = [row.certified for row in rows], [row.attacked for row in rows]
+        axes.axhline(rows[0].clean, color="0.4", linestyle="--", linewidth=1.2, label="clean")
+        axes.plot(radii, attacked, "o-", color=PALETTE[1], markersize=4, label="attacked: no bound is higher")
+        axes.plot(radii, certified, "o-", color=PALETTE[0], markersize=4, label="certified: nothing is lower")
+        axes.fill_between(radii, certified, attacked, color="0.5", alpha=0.15, linewidth=0)
+        axes.set_title(f"{title}\n{rows[0].inputs:,} inputs attacked", fontsize=9.5)
+        axes.set_xlim(left=0.0)
+        axes.set_xlabel(radii_label([run]))
+    panels[0].set_ylabel(f"average {plain(runs[0].measure(measure).title)}, mean over inputs")
+    panels[-1].legend(loc="lower left", fontsize=8.5, edgecolor="none")
+    return figure
 
 
 def examples_figure(
     entries: Sequence[Entry], images: Sequence[NDArray[np.float32]], names: Mapping[int, str]
 ) -> "Figure":
     """A few inputs beside their certified curves."""
-    from matplotlib.figure import Figure
+    from holdfast.house_figure import HouseFigure
 
-    with house_style():
-        figure = Figure(figsize=(3.4 * len(entries), 4.6))
-        grid = figure.subplots(2, len(entries), squeeze=False, height_ratios=(1, 1.5))
-        for column, (entry, image) in enumerate(zip(entries, images, strict=True)):
-            certificate = entry.certificate
-            top, bottom = grid[0, column], grid[1, column]
-            top.imshow(np.moveaxis(image, 0, -1).squeeze(), cmap="gray_r", vmin=0, vmax=1)
-            top.set_axis_off()
-            label, predicted = (plain(names.get(k, str(k))) for k in (entry.label, certificate.predicted))
-            verdict = "abstains" if certificate.abstained else predicted
-            top.set_title(f"{verdict}\n(label: {label})", fontsize=10)
-            draw_curves(bottom, certificate.curves, up_to=4 * certificate.noise.scale)
-            bottom.set_ylim(*_range(certificate))
-            if "label" in certificate.claims and certificate.label_radius > 0:
-                bottom.axvline(
-                    certificate.label_radius, color="0.4", linestyle="--", linewidth=1.0, label="label radius"
-                )
-            bottom.set_ylabel("certified average" if column == 0 else "")
-        grid[1, 0].legend(loc="lower left", fontsize=8)
-        return figure
+    figure = HouseFigure(figsize=(3.4 * len(entries), 4.6))
+    grid = figure.subplots(2, len(entries), squeeze=False, height_ratios=(1, 1.5))
+    for column, (entry, image) in enumerate(zip(entries, images, strict=True)):
+        certificate = entry.certificate
+        top, bottom = grid[0, column], grid[1, column]
+        top.imshow(np.moveaxis(image, 0, -1).squeeze(), cmap="gray", vmin=0, vmax=1)
+        top.set_axis_off()
+        label, predicted = (plain(names.get(k, str(k))) for k in (entry.label, certificate.predicted))
+        verdict = "abstains" if certificate.abstained else predicted
+        top.set_title(f"{verdict}\n(label: {label})", fontsize=10)
+        draw_curves(bottom, certificate.curves, up_to=4 * certificate.noise.scale)
+        bottom.set_ylim(*_range(certificate))
+        if "label" in certificate.claims:
+            draw_label_radius(bottom, certificate.label_radius)
+        bottom.set_ylabel("certified average" if column == 0 else "")
+    grid[1, 0].legend(loc="lower left", fontsize=8, edgecolor="none")
+    return figure
 
 
 def _range(certificate: Certificate) -> tuple[float, float]:
@@ -166,10 +184,23 @@ def save_figure(figure: "Figure", path: Path) -> Path:
     notes = {"svg": {"Creator": "holdfast", "Date": None}, "pdf": {"Creator": "holdfast", "CreationDate": None}}
 
     def write(file: Path) -> None:
-        with house_style():
+        with _fixed_salt():
             figure.savefig(file, format=kind, dpi=200, metadata=notes.get(kind, {"Software": "holdfast"}))
 
     return write_output(path, write, replace=True)
+
+
+@contextmanager
+def _fixed_salt() -> Iterator[None]:
+    """Names the parts of an SVG file alike every time; no other setting is touched, not even to restore it."""
+    from matplotlib import rcParams
+
+    before = rcParams["svg.hashsalt"]
+    rcParams["svg.hashsalt"] = "holdfast"
+    try:
+        yield
+    finally:
+        rcParams["svg.hashsalt"] = before
 
 
 def _axis(run: Run, runs: Sequence[Run], question: Question) -> NDArray[np.float64]:
@@ -191,4 +222,5 @@ def _draw_labels(axes: "Axes", runs: Sequence[Run], question: Question) -> None:
     axes.set_xlabel(radii_label(runs))
     axes.set_title("certified label (votes, Clopper-Pearson)", fontsize=10)
     axes.set_ylabel("certified accuracy")
-    axes.legend(handles=colour_handles([short_name(run) for run in runs]), fontsize=8.5)
+    labels = [title.replace("\n", ", ") for title in run_titles(runs)]
+    axes.legend(handles=colour_handles(labels), fontsize=8.5, edgecolor="none")

@@ -155,7 +155,7 @@ def _run(
         "grid": _grid(run),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
-        "method": config.get("method"),
+        "method": config.get("method") or ", ".join(map(method_description, config.get("methods", ()))) or None,
         "classes": [str(each) for each in config.get("label_names") or ()],
         "knownRadii": None if run.radii is None else [format_number(radius) for radius in run.radii],
         "facts": facts(run),

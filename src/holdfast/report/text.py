@@ -14,7 +14,7 @@ from holdfast.runs.audit import Audit
 from holdfast.runs.calibration_checks import why_fewer
 from holdfast.runs.method_names import method_title
 from holdfast.runs.run import Run
-from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_count, format_number
 
 
 def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableType:
@@ -29,7 +29,9 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     notes = [
         f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{in_norm(run.noise)}."
     ]
-    if run.radii is not None:
+    if run.radii is not None and "methods" in run.config:
+        notes.append("Bounds as the log has them, rounded down to three digits.")
+    elif run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "
             "are DKW and Hoeffding, rounded to nearest; other people's may not be."
@@ -100,7 +102,7 @@ def percent(share: float) -> str:
 def headline(run: Run) -> str:
     """What was run, in one line."""
     config = run.config
-    said = [f"{run.path.name}: {len(run)} inputs"]
+    said = [f"{run.path.name}: {format_count(len(run), 'input')}"]
     planned = config.get("inputs", len(run))
     if planned != len(run):
         said[0] += f" of {planned} ({why_fewer(config)})"

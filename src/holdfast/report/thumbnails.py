@@ -42,7 +42,7 @@ def pictures_of(runs: Sequence[Run], names: Sequence[str]) -> dict[int, Sheets]:
     for name in names:
         refusals = []
         for position, run in enumerate(runs):
-            data = open_dataset(name, split=str(run.config.get("split", "test")))
+            data = open_dataset(name, split=str(run.config.get("split", "test")), size=run.config.get("size"))
             try:
                 found[position] = thumbnails(run, data)
             except DatasetError as refusal:

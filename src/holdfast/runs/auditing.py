@@ -17,6 +17,7 @@ from holdfast.noise import BYTE, check_seed
 from holdfast.progress import progress_bar
 from holdfast.runs.audit import Audit, AuditNotes, audit_schema, column_name, run_identity
 from holdfast.runs.certified import CertifiedRun
+from holdfast.runs.claims import check_certified
 from holdfast.runs.folder import now
 from holdfast.runs.run import Run
 from holdfast.runs.store import Entry
@@ -134,12 +135,7 @@ def audit_run(
 
 def _checked(smoothed: SmoothedClassifier, run: Run, inputs: int) -> tuple[CertifiedRun, tuple[str, ...]]:
     """The run and the measures that it claims; refused if it is not about this classifier, or claims none."""
-    if not isinstance(run, CertifiedRun):
-        raise InvalidArgument(
-            f"{run.path} is an imported log, which names no network; audit a run of 'holdfast certify'"
-        )
-    if len(run) == 0:
-        raise InvalidArgument(f"{run.path} holds no finished certificates yet; there is nothing to audit")
+    known = check_certified(run)
     if inputs != len(run):
         raise InvalidArgument(f"inputs must be the {len(run)} of {run.path}, in its order, got {inputs}")
     claimed = tuple(name for name in run.measures if name != "label")
@@ -152,7 +148,7 @@ def _checked(smoothed: SmoothedClassifier, run: Run, inputs: int) -> tuple[Certi
     pairs = {
         "network": (run.fingerprint, run.fingerprint and smoothed.fingerprint),
         "noise": (run.noise, smoothed.noise),
-        "grid": (run.step, run.step if smoothed.step is None else smoothed.step),
+        "grid": (known.step, known.step if smoothed.step is None else smoothed.step),
         "precision": (precision, precision and smoothed.model.precision),
         **{
             f"measure {name}": (run.measure(name).support, here[name].support if name in here else None)
@@ -167,7 +163,7 @@ def _checked(smoothed: SmoothedClassifier, run: Run, inputs: int) -> tuple[Certi
             raise RunError(
                 f"{run.path} is about another {what}: {theirs} there and {ours} here; give what it was certified with"
             )
-    return run, claimed
+    return known, claimed
 
 
 def _certified(entry: Entry, radii: Sequence[float], measures: Sequence[str]) -> list[_Row]:

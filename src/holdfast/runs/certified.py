@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from holdfast.bounds import Curve, bound
-from holdfast.bounds.named import method_named
+from holdfast.bounds import Curve, Method, bound
+from holdfast.bounds.named import as_method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.label import LabelCertificate
-from holdfast.errors import RunError
-from holdfast.noise import Noise, sampled_noise
+from holdfast.errors import InvalidArgument, RunError
+from holdfast.noise import Noise, noise_text, sampled_noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import recorded_noise
 from holdfast.runs.method_names import LABEL_METHOD
 from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_columns, read_entries, read_scores, read_shifts
-from holdfast.runs.tsv import PAPER_RADII, log_table
+from holdfast.runs.tsv import PAPER_RADII, LogOrigin, log_table, with_origin
 from holdfast.scores import OccupiedCounters, RandomOrder
+from holdfast.validation import check_radii
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
@@ -47,6 +48,29 @@ class CertifiedRun(Run):
 
     def __iter__(self) -> Iterator[Entry]:
         return read_entries(self.folder, self.config, self.noise, self.counted)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @cached_property
+    def _index(self) -> NDArray[np.int64]:
+        return self.columns(["index"])["index"]
+
+    @overload
+    def __getitem__(self, position: int) -> Entry: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Entry]: ...
+    def __getitem__(self, position: int | slice) -> Entry | list[Entry]:
+        """Read from disk: to go through many, iterate, or take a slice."""
+        wanted = np.zeros(len(self), dtype=np.bool_)
+        if isinstance(position, slice):
+            wanted[position] = True
+            found = list(self.some(wanted))
+            return found if position.step is None or position.step > 0 else found[::-1]
+        if not isinstance(position, int | np.integer) or not -len(self) <= position < len(self):
+            raise InvalidArgument(f"{self.path} has {len(self):,} inputs: expected a position from 0, got {position!r}")
+        wanted[position] = True
+        return next(self.some(wanted))
 
     def some(self, where: NDArray[np.bool_]) -> Iterator[Entry]:
         """The entries where it is true, in the order of the index."""
@@ -116,27 +140,29 @@ class CertifiedRun(Run):
         """Plain columns as they are stored, in the order of the index; see docs/runs.md."""
         return read_columns(self.folder, names)
 
-    def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _lower(self, measure: str, method: Method | str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Computed from the stored counts, at the share of alpha that the measure has on the certificate."""
         found = [curve.lower(radii) for curve in self._curves(measure, method)]
         return np.reshape(found, (len(self), *radii.shape))
 
-    def upper(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    def upper(self, measure: str, method: Method | str, radii: ArrayLike) -> NDArray[np.float64]:
         """Certified upper bounds, shape (inputs, radii), for a run with ``sides="both"``."""
+        self._check_measure(measure)
+        radii = check_radii(radii)
         found = [curve.upper(radii) for curve in self._curves(measure, method)]
         return np.reshape(found, (len(self), *radii.shape))
 
     def scores(self, measure: str) -> Iterator[OccupiedCounters]:
         """The stored counts of every input's scores, in the order of the index."""
         stored = read_scores(self.folder, self.measure(measure), self.noise)
-        indices = self.columns(["index"])["index"].tolist()
+        indices = self._index.tolist()
         return (
             scores.under(self.seen(shift), self.order(index))
             for scores, shift, index in zip(stored, self.shifts, indices, strict=True)
         )
 
-    def _curves(self, measure: str, method: str) -> Iterator[Curve]:
-        chosen, sides = method_named(method), self.config["sides"]
+    def _curves(self, measure: str, method: Method | str) -> Iterator[Curve]:
+        chosen, sides = as_method(method), self.config["sides"]
         for scores in self.scores(measure):
             yield bound(scores, alpha=self._alpha, method=chosen, sides=sides)
 
@@ -148,13 +174,23 @@ class CertifiedRun(Run):
         """The order of an input's copies, for methods that need one."""
         return RandomOrder(int(self.config["provenance"]["seed"], 16), index)
 
-    def _export(self, measure: str) -> pa.Table:
+    def _log(self, measure: str) -> pa.Table:
         given, seconds = self.answers, self.columns(["seconds"])["seconds"]
         if measure == "label":
-            abstained = self.label_radius < 0
+            abstained, methods = self.label_radius < 0, self.methods(measure)
             numbers = np.maximum(self.label_radius, 0.0)[:, None]
         else:
-            abstained = given.abstained
-            at, own = np.array(PAPER_RADII), self.methods(measure)[0]
-            numbers = np.hstack((self.lower(measure, own, at), self.lower(measure, BASELINE, at)))
-        return log_table(given.index, given.label, np.where(abstained, -1, given.predicted), numbers, seconds)
+            abstained, methods = given.abstained, (self.methods(measure)[0], BASELINE)
+            numbers = np.hstack([self.lower(measure, method, PAPER_RADII) for method in methods])
+        log = log_table(given.index, given.label, np.where(abstained, -1, given.predicted), numbers, seconds)
+        origin = LogOrigin(
+            measure=measure,
+            noise=noise_text(self.noise),
+            methods=methods,
+            n=self.config["n"],
+            n0=self.config["n0"],
+            alpha=self.config["alpha"],
+            claims=self.measures,
+            sides=self.config["sides"],
+        )
+        return with_origin(log, origin)

@@ -89,11 +89,13 @@ class Claims:
 
 
 def check_certified(run: Run) -> CertifiedRun:
-    """The run, if it has certificates whose bounds can be computed again."""
+    """The run, if it has certificates, whose bounds can be computed again."""
     if not isinstance(run, CertifiedRun):
         raise InvalidArgument(
             f"{run.path} is an imported log, not certificates of a network; give a run of 'holdfast certify'"
         )
+    if len(run) == 0:
+        raise InvalidArgument(f"{run.path} holds no finished certificates yet, so it makes no claims")
     return run
 
 

@@ -44,6 +44,8 @@ def compact_run(
     if RunFolder.holds_run(out) and RunFolder(out).config() == {**config, "sealed": True}:
         say(f"complete: {out} is this copy already")
         return CertifiedRun(RunFolder.open(out))
+    RunFolder.refuse(out)
+    RunFolder.check_place(out)
     entries = [
         Entry(
             entry.index,
@@ -52,7 +54,6 @@ def compact_run(
         )
         for entry in source
     ]
-    RunFolder.refuse(out)
     RunFolder.check_room(out, bytes_needed=bytes_per_entry(bins, len(source.counted)) * len(entries))
     with RunFolder.whole(out) as folder:
         write_part(folder, 0, entries)

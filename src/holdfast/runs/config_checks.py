@@ -15,12 +15,13 @@ from holdfast.measures import DEFAULT_MEASURES
 from holdfast.noise import check_seed
 from holdfast.runs.folder import COMPLETE, FORMAT, INTERRUPTED, RUNNING, RunFolder, recorded_measures, recorded_noise
 from holdfast.runs.manifest import CONFIG
+from holdfast.runs.tsv import LogOrigin
 from holdfast.validation import check_count
 
 _TYPES: Mapping[str, type | UnionType] = {
     **dict.fromkeys(("data", "split", "model", "source", "measure", "method", "sides", "platform", "chosen_from"), str),
     **dict.fromkeys(("provenance", "versions", "fingerprints", "weights", "compacted"), dict),
-    **dict.fromkeys(("claims", "columns", "resumed"), list),
+    **dict.fromkeys(("claims", "columns", "methods", "resumed"), list),
     "skip": int,
     "max": int | None,
 }
@@ -96,6 +97,7 @@ def _measures(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _settings(config: Mapping[str, Any]) -> Iterator[str]:
     if not _certified(config):
+        LogOrigin.recorded(config)
         return
     claims, noise, method = tuple(config["claims"]), recorded_noise(config), method_named(config["method"])
     # Whether n is enough for these claims is not asked: with an edited measure, the answer could take forever.

@@ -1,6 +1,9 @@
 """Certify a dataset into a run on disk."""
 
+from __future__ import annotations  # help() then shows short names
+
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast.certificates.settings import Settings
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument
-from holdfast.inputs import CheckedInputs
+from holdfast.inputs import CheckedInputs, InputSource
 from holdfast.models.spot_check import other_answers, spot_check_of
 from holdfast.noise import check_seed
 from holdfast.progress import ignore
@@ -30,12 +33,19 @@ from holdfast.runs.writer import RunWriter
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.workers import noisy_rows
 from holdfast.smoothed import SmoothedClassifier
-from holdfast.zoo.datasets.labelled import Images, LabelledData, LabelledInputs
+from holdfast.validation import check_path
+from holdfast.zoo.datasets.given import labelled
+from holdfast.zoo.datasets.labelled import Images, LabelledData
 
 _OF_EACH = ("index", "seconds", "compiled", "shift")
 """Of a certificate's provenance: what differs from input to input."""
 _SPOT_ROWS, _SPOT_NUMBERS = 4, 2**16
 """How many inputs a spot check has a noisy copy of, and how many numbers they may take together, beyond the first."""
+
+_NOT_RESUMED = (
+    "if this run is interrupted, it cannot be resumed: the model cannot be compared with itself later, since it is a plain function, "
+    "or holds hooks or objects without a name. A torch module of named classes can; so can a Model with a fingerprint()"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +62,8 @@ class Plan:
 
 def certify_run(
     smoothed: SmoothedClassifier,
-    inputs: NDArray[np.float32],
-    labels: ArrayLike,
+    inputs: LabelledData | InputSource,
+    labels: ArrayLike | None = None,
     *,
     out: str | Path,
     settings: Settings | None = None,
@@ -64,20 +74,19 @@ def certify_run(
 ) -> CertifiedRun:
     """Certify labelled inputs of your own with a network of your own, into a run that ``holdfast report`` reads.
 
-    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of the noise). If ``out`` holds an
-    unfinished run of the same question, it is continued: nothing that was finished is sampled again.
+    ``inputs`` is an array with one input per row (images of bytes, or floats in the units of the noise) beside its ``labels``, what
+    ``holdfast.datasets.load`` returns, or a dataset or list of (input, label) pairs, which is read into memory. If ``out`` holds an
+    unfinished run of the same question, it is continued: nothing that was finished is sampled again. A complete one is returned.
     """
-    known, classes = np.asarray(inputs), np.asarray(labels)
-    if known.ndim == 0:
-        raise InvalidArgument(f"inputs must be an array with one input per row, got {inputs!r}")
-    if classes.ndim != 1 or classes.dtype.kind not in "iu":
+    if not isinstance(smoothed, SmoothedClassifier):
         raise InvalidArgument(
-            f"labels must be one class number for each input, got an array of {classes.dtype} with shape {classes.shape}"
+            f"expected a SmoothedClassifier(net, sigma=...) to certify, got {type(smoothed).__name__}"
         )
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidArgument(f"settings must be holdfast.Settings(n=...), got {settings!r}")
-    data = LabelledInputs(name, known, classes.astype(np.int64), np.arange(len(known)), tuple(label_names))
-    return execute(smoothed, Plan(data, settings or Settings(), Path(out), seed), progress=progress)
+    folder = check_path("out", out)
+    data = labelled(inputs, labels, name=name, label_names=label_names)
+    return execute(smoothed, Plan(data, settings or Settings(), folder, seed), progress=progress)
 
 
 def execute(
@@ -89,6 +98,7 @@ def execute(
 
     The first certificates are made before the folder is, so that a refused input or model leaves nothing behind.
     """
+    RunFolder.check_place(plan.out)
     data = plan.data
     settings = plan.settings.resolved([measure.info for measure in smoothed.measures], smoothed.noise)
     step = _step(plan, smoothed)
@@ -102,7 +112,10 @@ def execute(
             done.folder.sign(plan.sign)
         say(f"complete: all {len(done)} were finished")
         return done
+    if smoothed.fingerprint is None and not RunFolder.holds_run(plan.out):
+        warnings.warn(_NOT_RESUMED, RuntimeWarning, stacklevel=3)
     with RunWriter(plan.out, config, network=network, spot_check=spot_check, seed=plan.seed, sign=plan.sign) as writer:
+        _check_classes(smoothed, data, step)
         if RunFolder.holds_run(plan.out):
             say(f"resuming: {len(writer.finished)} of {len(data)} were finished")
         rest = np.flatnonzero(~np.isin(data.indices, writer.finished))
@@ -115,7 +128,7 @@ def execute(
         writer.flush()
         run = CertifiedRun(RunFolder.open(plan.out))
         for measure in run.measures:
-            run.folder.write(export_name(measure), partial(write_log, log=run.export(measure)), replace=True)
+            run.folder.write(export_name(measure), partial(write_log, log=run.log_of(measure)), replace=True)
     return CertifiedRun(RunFolder.open(plan.out))
 
 
@@ -126,6 +139,20 @@ def _step(plan: Plan, smoothed: SmoothedClassifier) -> float:
     if RunFolder.holds_run(plan.out):
         return float(check_config(RunFolder(plan.out)).get("provenance", {}).get("step", 0.0))
     return CheckedInputs(Images(plan.data), smoothed.inputs, smoothed.noise)[0].step
+
+
+def _check_classes(smoothed: SmoothedClassifier, data: LabelledData, step: float) -> None:
+    """Refuse labels that are no classes of the model, before anything is sampled."""
+    x = CheckedInputs(Images(data), smoothed.inputs, smoothed.noise, step)[0].x
+    work = Workload(smoothed.noise, step, smoothed.measures, x, copies=1)
+    with smoothed.model.session():
+        classes = smoothed.model.validate(noisy_rows(work, x, 1, seed=0).to(smoothed.model.device)).shape[1]
+    wrong = np.flatnonzero(data.labels >= classes)
+    if len(wrong):
+        raise InvalidArgument(
+            f"labels must be classes of the model, 0 to {classes - 1}, got {data.labels[wrong[0]]} for input {wrong[0]}"
+            f"{f' and {len(wrong) - 1:,} others' if len(wrong) > 1 else ''}; give the data that the model was trained for"
+        )
 
 
 def _spot_check(smoothed: SmoothedClassifier, data: LabelledData, step: float) -> SpotCheck:

@@ -1,6 +1,5 @@
 """A run's folder on disk: written through temporary files, one process at a time, never damaged."""
 
-import errno
 import hashlib
 import json
 import os
@@ -18,7 +17,7 @@ from filelock import Timeout
 from holdfast.budgets import read_text
 from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import RunError, reading
-from holdfast.files import acquire, new_folder, unfinished, write_file
+from holdfast.files import acquire, is_full, new_folder, unfinished, why_unwritable, write_file
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields, stored_noise
 from holdfast.runs.manifest import CONFIG, EVIDENCE, EXPORTS, MANIFEST, Manifest
@@ -59,13 +58,19 @@ class RunFolder:
             raise RunError(f"{path} exists already and is left as it is; choose another place, or move it away first")
 
     @staticmethod
+    def check_place(path: Path) -> None:
+        """Refuse a path at which no new run can be written, before any work is done; a run that is there is left to others."""
+        if RunFolder.holds_run(path):
+            return
+        RunFolder.refuse(path)
+        fault = why_unwritable(path)
+        if fault:
+            raise RunError(f"{path} cannot be created: {fault}; choose another place")
+
+    @staticmethod
     def check_room(path: Path, *, bytes_needed: int) -> None:
-        """Refuse a path that cannot be written to, and a disk that is too full."""
+        """Refuse a disk that is too full."""
         parent = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
-        if not (parent.is_dir() and os.access(parent, os.W_OK)):
-            raise RunError(
-                f"{path} cannot be created: {parent} is not a folder that can be written to; choose another place"
-            )
         free = shutil.disk_usage(parent).free
         if free < bytes_needed:
             raise RunError(
@@ -147,11 +152,23 @@ class RunFolder:
 
     def sign(self, sign: Sign) -> None:
         """Write a signature of the manifest."""
+        signature = self.signature(sign)
+        if not (self.path / SIGNATURE).exists():
+            self._write_bytes(SIGNATURE, signature)
+
+    def signature(self, sign: Sign) -> bytes:
+        """The signature that would be written; refused beside one of another key, which is left as it is."""
         if not (self.path / MANIFEST).exists():
             raise RunError(
                 f"{self.path} has no manifest to sign: it was written by an older Holdfast; 'holdfast compact' writes a copy with one"
             )
-        self._write_bytes(SIGNATURE, sign((self.path / MANIFEST).read_bytes()))
+        found, there = sign((self.path / MANIFEST).read_bytes()), self.path / SIGNATURE
+        if there.exists() and there.read_bytes() != found:
+            raise RunError(
+                f"{self.path} has a signature already that is not by this key, and it is left as it is; to sign with this key instead, "
+                f"move {there} away first"
+            )
+        return found
 
     def changes(self) -> list[str]:
         """What is not as the manifest says, in words. A run that was never sealed, as 0.1.0 wrote them, has none."""
@@ -286,7 +303,7 @@ def _check_plain(path: Path) -> None:
 
 
 def _explained(path: Path, error: OSError) -> RunError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(error):
         return RunError(
             f"no space left to write {path}; what was written before is complete. Free some space and run the same command "
             f"again: 'holdfast certify' goes on from there"

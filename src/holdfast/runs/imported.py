@@ -5,28 +5,41 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.errors import InvalidArgument, RunError, reading
 from holdfast.measures import MeasureInfo, measure_named
-from holdfast.noise import Noise, as_noise, noise_fields
+from holdfast.noise import Gaussian, Noise, as_noise, noise_fields, noise_named
 from holdfast.progress import ignore
 from holdfast.runs.folder import FORMAT, RunFolder, file_stem, now
-from holdfast.runs.method_names import LABEL_METHOD
+from holdfast.runs.method_names import LABEL_METHOD, method_name
 from holdfast.runs.parquet import read_parquet
 from holdfast.runs.run import Answers, Run
-from holdfast.runs.tsv import COHEN_COLUMNS, PAPER_RADII, check_log, log_lines, log_numbers, parse_log, read_log
+from holdfast.runs.store import Entry
+from holdfast.runs.tsv import (
+    COHEN_COLUMNS,
+    PAPER_RADII,
+    LogOrigin,
+    check_log,
+    log_lines,
+    log_numbers,
+    origin_of,
+    parse_log,
+    read_log,
+    with_origin,
+)
 from holdfast.scores.rounding import floor_significant
 
 _TABLE = "imported.parquet"
 _METHODS = ("cdf-dkw", "naive-hoeffding")
-"""Of the log's columns, in their order."""
+"""As the paper calls the columns of its logs, in their order: those of a log that does not say."""
 
 
 def import_log(
@@ -41,8 +54,10 @@ def import_log(
     """Read a log and keep it as a run; measure and noise are taken from the file's name if they are not given.
 
     A measure of your own is given by its description (``measure.info``). ``sigma=s`` is short for ``noise=Gaussian(s)``.
+    What a log of Holdfast's says of itself is kept, and may not be contradicted.
     """
     log = read_log(source)
+    origin = origin_of(log)
     config: dict[str, Any] = {
         "kind": "imported",
         "created": now(),
@@ -57,17 +72,22 @@ def import_log(
     else:
         info = _measure(source, log, measure)
         config.update({"measure": info.name, "measures": [info.to_dict()]})
-    if noise is None and sigma is None:
-        sigma = _guess_sigma(source)
-    if noise is not None or sigma is not None:
-        config.update(noise_fields(as_noise(noise, sigma)))
+    given = as_noise(noise, sigma) if noise is not None or sigma is not None else _noise(source, origin)
+    if origin is not None and origin.noise and given != _noise(source, origin):
+        raise InvalidArgument(f"{source} says that its noise is {origin.noise}, got {given}; leave the noise out")
+    if given is not None:
+        config.update(noise_fields(given))
+    if origin is not None:
+        config.update(origin.facts())
     if RunFolder.holds_run(out) and isinstance(there := Run.open(out), ImportedRun) and there.holds(config, log):
         say(f"complete: {out} holds this log already")
         return there
     RunFolder.refuse(out)
+    RunFolder.check_place(out)
     RunFolder.check_room(out, bytes_needed=200 * len(log))
     with RunFolder.whole(out) as folder:
-        folder.write(_TABLE, lambda path: pq.write_table(log, path, compression="zstd", write_page_checksum=True))
+        plain = with_origin(log, None)
+        folder.write(_TABLE, lambda path: pq.write_table(plain, path, compression="zstd", write_page_checksum=True))
         folder.seal({"format": FORMAT, **config})
     return ImportedRun(RunFolder(out))
 
@@ -76,8 +96,15 @@ def _measure(source: Path, log: pa.Table, measure: str | MeasureInfo | None) -> 
     """What a log of bounds is about; refused if its numbers cannot be that."""
     if measure == "label":
         raise InvalidArgument(f"{source} has no label radii: it is a log of bounds, not of label radii")
-    numbers = log_numbers(log)
-    if measure is None:
+    numbers, origin = log_numbers(log), origin_of(log)
+    named = measure.name if isinstance(measure, MeasureInfo) else measure
+    if origin is not None and named not in (None, origin.measure):
+        raise InvalidArgument(
+            f"{source} says that its bounds are of the {origin.measure}, got {named}; leave the measure out"
+        )
+    if measure is None and origin is not None:
+        measure = origin.measure
+    elif measure is None:
         measure = _named(source.name.lower()) or ("margin" if numbers.min() < 0 else "score")
     info = measure_named(measure).info if isinstance(measure, str) else measure
     low, high = info.support
@@ -99,10 +126,13 @@ def _named(name: str) -> str | None:
     return exported[1]
 
 
-def _guess_sigma(source: Path) -> float | None:
+def _noise(source: Path, origin: LogOrigin | None) -> Noise | None:
+    """As the log says, or else its name."""
+    if origin is not None:
+        return noise_named(origin.noise) if origin.noise else None
     match = re.search(r"(?:sigma|noise)[_=]?(\d*\.\d+|\d+)", source.name.lower())
     # No noise is none: noise_0.tsv is the first of several logs, or one of unknown noise.
-    return float(match.group(1)) or None if match else None
+    return Gaussian(float(match.group(1))) if match and float(match.group(1)) else None
 
 
 class ImportedRun(Run):
@@ -125,7 +155,7 @@ class ImportedRun(Run):
         """What in the log cannot be, in words."""
         if self.log.column_names != self.config["columns"]:
             yield f"{_TABLE} has other columns than run.json says: {', '.join(self.log.column_names)}"
-        again = parse_log(self.path / _TABLE, list(log_lines(self.log)))
+        again = parse_log(self.path / _TABLE, list(log_lines(self._log(self.measures[0]))))
         if [field.type for field in again.schema] != [field.type for field in self.log.schema]:
             yield f"{_TABLE} has columns of other types than a log: {self.log.schema}"
         if (self.radii is None) != (tuple(self.log.column_names) == COHEN_COLUMNS):
@@ -140,6 +170,22 @@ class ImportedRun(Run):
             f"triage takes a run of 'holdfast certify'"
         )
 
+    def __iter__(self) -> Iterator[Entry]:
+        raise self._without_certificates()
+
+    @overload
+    def __getitem__(self, position: int) -> Entry: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Entry]: ...
+    def __getitem__(self, position: int | slice) -> Entry | list[Entry]:
+        """A log has none."""
+        raise self._without_certificates()
+
+    def _without_certificates(self) -> InvalidArgument:
+        return InvalidArgument(
+            f"{self.path} is an imported log: it has numbers and no certificates; to_frame() gives its rows, and lower(...) its bounds"
+        )
+
     @property
     def measures(self) -> tuple[str, ...]:
         """The one the log is about."""
@@ -147,7 +193,14 @@ class ImportedRun(Run):
 
     def methods(self, measure: str) -> tuple[str, ...]:
         """The log's columns."""
-        return (LABEL_METHOD,) if measure == "label" else _METHODS
+        if measure == "label":
+            return (LABEL_METHOD,)
+        return _METHODS if self.origin is None else tuple(dict.fromkeys(self.origin.methods))
+
+    @cached_property
+    def origin(self) -> LogOrigin | None:
+        """What the log says of its bounds; None for one that Holdfast did not write, or not with that."""
+        return LogOrigin.recorded(self.config)
 
     @cached_property
     def answers(self) -> Answers:
@@ -167,17 +220,20 @@ class ImportedRun(Run):
             raise InvalidArgument(f"{self.path} is a log of {self.measures[0]} bounds; it has no label radii")
         return np.where(self.answers.abstained, -1.0, self.log.column("radius").to_numpy())
 
-    def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
+    def _lower(self, measure: str, method: Method | str, radii: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
         """The log's numbers; only at its own radii."""
-        if method not in _METHODS:
-            raise InvalidArgument(f"{self.path} has the methods {', '.join(_METHODS)}, got {method!r}")
+        known, name = _METHODS if self.origin is None else self.origin.methods, method_name(method)
+        if name not in known:
+            raise InvalidArgument(
+                f"{self.path} is a log of the bounds {', '.join(known)}, and has no others; got {name!r}"
+            )
         unknown = [radius for radius in radii.tolist() if radius not in PAPER_RADII]
         if unknown:
             raise InvalidArgument(
                 f"{self.path} knows the radii {', '.join(f'{r:g}' for r in PAPER_RADII)} only, got {', '.join(f'{r:g}' for r in unknown)}"
             )
-        first = len(PAPER_RADII) * _METHODS.index(method)
+        first = len(PAPER_RADII) * known.index(name)
         return log_numbers(self.log)[:, [first + PAPER_RADII.index(radius) for radius in radii.tolist()]]
 
-    def _export(self, measure: str) -> pa.Table:  # noqa: ARG002
-        return self.log
+    def _log(self, measure: str) -> pa.Table:  # noqa: ARG002
+        return with_origin(self.log, self.origin)

@@ -1,6 +1,9 @@
 """Methods' names for people."""
 
-from holdfast.bounds.named import method_named
+from collections.abc import Sequence
+
+from holdfast.bounds.method import Method
+from holdfast.bounds.named import as_method
 
 LABEL_METHOD = "votes-clopper-pearson"
 _TITLES = {
@@ -13,17 +16,31 @@ _TITLES = {
 }
 
 
-def method_title(method: str) -> str:
+def method_name(method: Method | str) -> str:
+    """A method's own name."""
+    return method if isinstance(method, str) else as_method(method).name
+
+
+def several(methods: Sequence[Method | str] | Method | str) -> tuple[Method | str, ...]:
+    """Methods or their names; a single one will do. Refused if one is no method."""
+    found = (methods,) if isinstance(methods, Method | str) else tuple(methods)
+    for method in found:
+        guaranteed(method)
+    return found
+
+
+def method_title(method: Method | str) -> str:
     """A method's name for a table; a star marks an estimate that is not a certificate."""
-    return _TITLES.get(method, method)
+    name = method_name(method)
+    return _TITLES.get(name, name)
 
 
-def method_description(method: str) -> str:
+def method_description(method: Method | str) -> str:
     """The same for a legend, with the star in words."""
     title = method_title(method).rstrip("*")
     return title if guaranteed(method) else f"{title} (not certified)"
 
 
-def guaranteed(method: str) -> bool:
+def guaranteed(method: Method | str) -> bool:
     """Whether what the method gives is certified."""
-    return method == LABEL_METHOD or method_named(method).guaranteed
+    return method == LABEL_METHOD or as_method(method).guaranteed

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
-from holdfast.plotting import PALETTE
+from holdfast.plotting import PALETTE, in_symbols
 from holdfast.printable import printable
 from holdfast.runs.method_names import method_description
 from holdfast.runs.run import Run
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LineStyle = Literal["-", "--", ":", "-."] | tuple[float, tuple[float, ...]]
 LINES: tuple[LineStyle, ...] = ("-", "--", ":", "-.", (0.0, (6.0, 1.5, 1.0, 1.5, 1.0, 1.5)), (0.0, (1.0, 4.0)))
+DATA_TITLES = {"cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "imagenet500": "ImageNet"}
+"""Names of data in words, for figures; any other is written as it was recorded."""
 _LONGEST = 40
 
 
@@ -31,7 +34,7 @@ def draw_accuracy(
     measure: str,
     *,
     radii: NDArray[np.float64],
-    lines: Mapping[str, LineStyle],
+    lines: Mapping[Method | str, LineStyle],
     thresholds: Sequence[float] = (),
     interval: float | None = None,
     colours: Sequence[str] = PALETTE,
@@ -48,9 +51,11 @@ def draw_accuracy(
         table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds, method=method)
         reach = max(reach, float(radii[table.max(axis=0) > 0].max(initial=0.0)))
         for colour, values in zip(colours, table, strict=False):
+            # A line ends where nothing is certified any more: along the axis it would only hide others.
+            shown = slice(None, int(np.count_nonzero(values)) + 1)
             axes.plot(
-                radii,
-                values,
+                radii[shown],
+                values[shown],
                 linestyle=line,
                 color=colour,
                 marker=marker,
@@ -62,11 +67,11 @@ def draw_accuracy(
                 right = np.rint(values * len(run)).astype(np.int64)
                 band = of.lower[right], of.upper[right]
                 # Where nothing is certified, a band would only hide the others.
-                axes.fill_between(radii, *band, where=right > 0, step="pre", color=colour, alpha=0.15, linewidth=0)
+                axes.fill_between(radii, *band, where=right > 0, step="pre", color=colour, alpha=0.12, linewidth=0)
     return reach
 
 
-def line_styles(methods: Sequence[str], thresholds: Sequence[float] = ()) -> dict[str, LineStyle]:
+def line_styles(methods: Sequence[Method | str], thresholds: Sequence[float] = ()) -> dict[Method | str, LineStyle]:
     """The line style of each method, for all panels of a figure and its legend; refused if too many are to be told apart."""
     if len(thresholds) > len(PALETTE) or len(methods) > len(LINES):
         raise InvalidArgument(
@@ -80,37 +85,67 @@ def colour_handles(labels: Sequence[str]) -> "list[Artist]":
     """Legend entries that say the colours."""
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], color=colour, label=plain(label)) for colour, label in zip(PALETTE, labels, strict=False)]
+    return [
+        Line2D([], [], color=colour, linewidth=1.8, label=label) for colour, label in zip(PALETTE, labels, strict=False)
+    ]
 
 
 def threshold_handles(measure: MeasureInfo, thresholds: Sequence[float]) -> "list[Artist]":
     """Legend entries for a colour per threshold."""
-    return colour_handles([f"{measure.title} > {format_number(threshold)}" for threshold in thresholds])
+    return colour_handles([f"{plain(measure.title)} > {format_number(threshold)}" for threshold in thresholds])
 
 
-def method_handles(lines: Mapping[str, LineStyle], *, colour: str = "0.35") -> "list[Artist]":
-    """Legend entries that say the line styles."""
+def method_handles(
+    lines: Mapping[Method | str, LineStyle], colours: Mapping[Method | str, str] | None = None
+) -> "list[Artist]":
+    """Legend entries that say the line styles, and the methods' colours where those mean methods too."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=colour, linestyle=line, label=method_description(method)) for method, line in lines.items()
+        Line2D(
+            [],
+            [],
+            color="0.35" if colours is None else colours[method],
+            linewidth=1.8,
+            linestyle=line,
+            label=method_description(method),
+        )
+        for method, line in lines.items()
     ]
 
 
 def frame(axes: "Axes", run: Run, radii: NDArray[np.float64], reach: float) -> None:
-    """Axes that end a little after the last certified input, and a title that says what was run."""
-    said = [str(run.config.get("data") or ""), "" if run.noise is None else run.noise.title]
-    if "n" in run.config:
-        said += [f"n = {run.config['n']:,}", f"alpha = {format_number(run.config['alpha'])}"]
-    axes.set_title(f"{plain(short_name(run))}\n{plain(', '.join(part for part in said if part))}", fontsize=9.5)
+    """Axes that end a little after the last certified input."""
     axes.set_xlim(0.0, min(float(radii.max()), 1.1 * reach) or 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel(radii_label([run]))
 
 
+def run_titles(runs: Sequence[Run]) -> list[str]:
+    """What was run, in two lines of words; the folder's name above them where the words do not tell the runs apart."""
+    words = [_words(run) for run in runs]
+    return [
+        said if said and words.count(said) == 1 else _named(run, said) for run, said in zip(runs, words, strict=True)
+    ]
+
+
+def _words(run: Run) -> str:
+    data = str(run.config.get("data") or "")
+    noise = "" if run.noise is None else in_symbols(run.noise.title)
+    first = ", ".join(part for part in (DATA_TITLES.get(data, data), noise) if part)
+    if "n" not in run.config:
+        return plain(first)
+    return f"{plain(first)}\nn = {run.config['n']:,}, α = {format_number(run.config['alpha'])}"
+
+
+def _named(run: Run, said: str) -> str:
+    return f"{plain(short_name(run))}\n{said.replace(chr(10), ', ')}".rstrip()
+
+
 def radii_label(runs: Sequence[Run]) -> str:
     """What the axis of the radius says: in which norm they are, or in which ones."""
-    return f"radius of the perturbation ({' or '.join(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs))})"
+    norms = dict.fromkeys(in_symbols(run.norm or UNKNOWN_NORM) for run in runs)
+    return f"radius of the perturbation ({' or '.join(norms)})"
 
 
 def short_name(run: Run) -> str:

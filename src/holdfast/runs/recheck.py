@@ -21,7 +21,8 @@ from holdfast.runs.run import Run
 from holdfast.sampling.requests import ClaimsRequest
 from holdfast.sequential import Decision, SequentialTest
 from holdfast.smoothed import SmoothedClassifier
-from holdfast.zoo.datasets.labelled import Images, LabelledData, as_labelled
+from holdfast.zoo.datasets.given import as_labelled
+from holdfast.zoo.datasets.labelled import Images, LabelledData
 
 
 def recheck(

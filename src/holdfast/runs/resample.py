@@ -20,7 +20,8 @@ from holdfast.runs.verification import Check
 from holdfast.sampling.requests import RecountRequest, Sampled
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.validation import check_count, check_share
-from holdfast.zoo.datasets.labelled import Images, LabelledData, as_labelled
+from holdfast.zoo.datasets.given import as_labelled
+from holdfast.zoo.datasets.labelled import Images, LabelledData
 
 ERROR_RATE = 1e-3
 

@@ -24,6 +24,10 @@ _SAME = {
     "torch": ("versions", "torch"),
 }
 
+_INCOMPARABLE = (
+    "this model cannot be compared with the one there: it is a plain function, or holds hooks or objects without a name"
+)
+
 
 def data_fingerprints(data: LabelledData) -> dict[str, str]:
     """What the inputs are, wherever they came from."""
@@ -49,11 +53,19 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any], seed: int | None) ->
     left = f"{folder.path} exists already and is left as it is"
     if config.get("status") not in (RUNNING, INTERRUPTED):
         what = f"another question: {different[0]}" if different else "this very question"
-        raise RunError(f"{left}: it holds a complete run of {what}; choose another place")
+        if different == [_INCOMPARABLE]:
+            what = f"the same question, but {_INCOMPARABLE}"
+        raise RunError(
+            f"{left}: it holds a complete run of {what}; open that one (Run.open, holdfast report), or choose another place"
+        )
+    if different == [_INCOMPARABLE]:
+        raise RunError(
+            f"{left}: it holds an unfinished run that cannot be continued: {_INCOMPARABLE}; choose another place"
+        )
     if different:
         raise RunError(
             f"{left}: it holds an unfinished run of another question: {'; '.join(different)}. "
-            f"Repeat the command it was begun with to continue it, or choose another place"
+            f"Repeat the command or the call it was begun with to continue it, or choose another place"
         )
 
 
@@ -90,7 +102,7 @@ def _differences(config: Mapping[str, Any], asked: Mapping[str, Any], seed: int 
         found.append(f"the grid has steps of {_step_shown(steps[0])} there and {_step_shown(steps[1])} here")
     found += _other_noise_or_measures(config, asked)
     if asked["fingerprints"]["weights"] is None:
-        found.append("this network cannot be compared with the one there: it holds hooks or objects without a name")
+        found.append(_INCOMPARABLE)
     for name, here in asked["fingerprints"].items():
         if config["fingerprints"].get(name) != here:
             found.append(f"the {name} are others")

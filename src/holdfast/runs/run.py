@@ -5,28 +5,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise, noise_fields
-from holdfast.plotting import PALETTE, house_style
+from holdfast.plotting import PALETTE
 from holdfast.progress import OnDone, ignore
 from holdfast.runs.audit import Audit
 from holdfast.runs.config_checks import check_config
-from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise
+from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorded_noise, write_output
 from holdfast.runs.manifest import SPOT_CHECK
-from holdfast.validation import check_radii
+from holdfast.runs.method_names import several
+from holdfast.runs.tsv import write_log
+from holdfast.validation import check_numbers, check_path, check_radii
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from holdfast.report.report import Report
+    from holdfast.runs.store import Entry
     from holdfast.runs.verification import Verification
 
 _POINTS = 201
@@ -58,7 +63,7 @@ class Run(ABC):
         from holdfast.runs.certified import CertifiedRun
         from holdfast.runs.imported import ImportedRun
 
-        folder = RunFolder.open(Path(path))
+        folder = RunFolder.open(check_path("path", path))
         kind = check_config(folder).get("kind")
         if kind == "certified":
             return CertifiedRun(folder)
@@ -157,11 +162,12 @@ class Run(ABC):
         self._table = {}
         self._on_inputs = on_inputs
 
-    def lower(self, measure: str, method: str, radii: ArrayLike) -> NDArray[np.float64]:
-        """Certified lower bounds, shape (inputs, radii)."""
-        radii = np.asarray(radii, dtype=np.float64)
+    def lower(self, measure: str, method: Method | str, radii: ArrayLike) -> NDArray[np.float64]:
+        """Certified lower bounds, shape (inputs, radii); ``method`` is an object such as ``CDF(band=DKW())``, or its name."""
+        self._check_measure(measure)
+        radii = check_radii(radii)
         wanted = radii.ravel().tolist()
-        if not all(radius in self._place for radius in wanted):
+        if not isinstance(method, str) or not all(radius in self._place for radius in wanted):
             self._on_inputs(len(self))
             return self._lower(measure, method, radii)
         if (measure, method) not in self._table:
@@ -171,19 +177,33 @@ class Run(ABC):
         return found.reshape(len(self), *radii.shape)
 
     @abstractmethod
-    def _lower(self, measure: str, method: str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _lower(self, measure: str, method: Method | str, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         """Lower bounds, computed or read."""
 
-    def export(self, measure: str) -> pa.Table:
-        """A log for other people's scripts: Cohen et al.'s for ``label``, the paper's for any measure (``runs/tsv.py``)."""
+    def _check_measure(self, measure: str) -> None:
+        if measure == "label" or measure not in self.measures:
+            having = ", ".join(each for each in self.measures if each != "label") or "label radii only (label_radius)"
+            raise InvalidArgument(f"{self.path} has no bounds on the {measure!r}; it has: {having}")
+
+    def export(self, measure: str, out: str | Path) -> Path:
+        """Write a log for other people's scripts: Cohen et al.'s for ``"label"``, the paper's for any measure.
+
+        A tab-separated file, with bounds and radii rounded down to three digits; nothing is overwritten. ``holdfast import``
+        reads it back as what it is.
+        """
+        log, target = self.log_of(measure), check_path("out", out)
+        return write_output(target, lambda path: write_log(path, log))
+
+    def log_of(self, measure: str) -> pa.Table:
+        """What :meth:`export` writes, in memory (``runs/tsv.py``)."""
         if measure not in self.measures:
             raise InvalidArgument(f"{self.path} has no {measure!r} to export; it has: {', '.join(self.measures)}")
         if len(self) == 0:
             raise InvalidArgument(f"{self.path} holds no finished certificates yet; there is nothing to export")
-        return self._export(measure)
+        return self._log(measure)
 
     @abstractmethod
-    def _export(self, measure: str) -> pa.Table:
+    def _log(self, measure: str) -> pa.Table:
         """The log of a measure that is there."""
 
     @property
@@ -201,34 +221,104 @@ class Run(ABC):
 
         return verify(self.path, key=None if key is None else Path(key))
 
+    def _repr_html_(self) -> str:
+        from holdfast.runs.card import run_card
+
+        return run_card(self)
+
     def __len__(self) -> int:
         return len(self.answers.index)
 
+    @abstractmethod
+    def __iter__(self) -> "Iterator[Entry]":
+        """The inputs in the order of their index, each with its label and its certificate."""
+
+    @overload
+    def __getitem__(self, position: int) -> "Entry": ...
+    @overload
+    def __getitem__(self, position: slice) -> "list[Entry]": ...
+    @abstractmethod
+    def __getitem__(self, position: int | slice) -> "Entry | list[Entry]":
+        """One input, or several, by their position in the order of the index."""
+
+    def __repr__(self) -> str:
+        said = [f"{len(self):,} inputs of {self.config.get('data') or self.config.get('source')}", self.status]
+        said += [", ".join(self.measures), "unknown noise" if self.noise is None else str(self.noise)]
+        said += [
+            f"{name}={self.config[name]:{form}}" for name, form in (("n", ","), ("alpha", "g")) if name in self.config
+        ]
+        return f"{type(self).__name__}({str(self.path)!r}: {'; '.join(said)})"
+
+    def to_frame(self, *, radii: ArrayLike | None = None, method: Method | str | None = None) -> Any:
+        """One row an input, as a pandas DataFrame if pandas is installed, else as a PyArrow table.
+
+        Columns: ``index``, ``label``, ``predicted``, ``abstained``, ``correct``; ``label_radius`` (missing where the label is not
+        certified); ``score_lower_at_0.25``, ... for each measure at each of ``radii``, and ``..._upper_at_...`` for a run with
+        both sides. ``method`` is in place of the run's own.
+        """
+        from holdfast.runs.frame import frame
+
+        return frame(self, self.usual_radii if radii is None else check_radii(radii).ravel().tolist(), method)
+
+    def report(
+        self,
+        out: str | Path | None = None,
+        *,
+        beside: "Run | Sequence[Run]" = (),
+        radii: ArrayLike | None = None,
+        thresholds: ArrayLike | None = None,
+        methods: "Sequence[Method | str] | None" = None,
+        data: str | Sequence[str] = (),
+    ) -> "Report":
+        """What ``holdfast report`` makes: figures and one HTML file in the folder ``out``, and tables to print.
+
+        ``print(run.report())`` shows the tables. By default ``out`` is ``figures/`` in the run. ``beside`` are runs to compare it
+        with; ``data`` names those of the inputs, as for ``--data``, for pictures.
+        """
+        from holdfast.report.report import write_report
+
+        return write_report(
+            [self, *([beside] if isinstance(beside, Run) else beside)],
+            out,
+            radii=radii,
+            thresholds=thresholds,
+            methods=methods,
+            data=data,
+        )
+
+    @property
+    def usual_radii(self) -> tuple[float, ...]:
+        """Where its bounds are shown unless somebody asks for others: the only ones known, or up to four times the noise's scale."""
+        if self.radii is not None:
+            return self.radii
+        step = 0.25 if self.noise is None else self.noise.scale
+        return tuple(round(k * step, 6) for k in range(5))
+
     def certified_accuracy(
-        self, measure: str, *, radii: ArrayLike, thresholds: ArrayLike = (), method: str | None = None
+        self, measure: str, *, radii: ArrayLike, thresholds: ArrayLike = (), method: Method | str | None = None
     ) -> NDArray[np.float64]:
         """The share of inputs that are right **and** certified above each threshold at each radius.
 
+        ``method`` is an object such as ``CDF(band=DKW())``, or its name; by default the run's own.
         Shape (thresholds, radii): strictly above the threshold, as the paper counts. For the label there are no
         thresholds, the shape is (1, radii), and a label radius counts up to and including itself, as Cohen et al. count.
         """
-        at = np.atleast_1d(np.asarray(radii, dtype=np.float64))
+        at = np.atleast_1d(check_radii(radii))
+        if measure not in self.measures:
+            raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
         if measure == "label":
             held = (self.correct[:, None] & (self.label_radius[:, None] >= at))[None]
             return np.asarray(held.mean(axis=1), dtype=np.float64)
-        if measure not in self.measures:
-            raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
-        if np.size(thresholds) == 0:
+        above = np.atleast_1d(check_numbers("thresholds", thresholds))
+        if above.size == 0 or np.isnan(above).any():
             raise InvalidArgument(
-                f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5]"
+                f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5], got {thresholds!r}"
             )
-        lower = self.lower(measure, method or self.methods(measure)[0], at)
-        above = lower[None, :, :] > np.atleast_1d(np.asarray(thresholds, dtype=np.float64))[:, None, None]
-        return np.asarray((self.correct[None, :, None] & above).mean(axis=1), dtype=np.float64)
+        lower = self.lower(measure, self.methods(measure)[0] if method is None else method, at)
+        held = self.correct[None, :, None] & (lower[None, :, :] > above[:, None, None])
+        return np.asarray(held.mean(axis=1), dtype=np.float64)
 
-    def metrics(
-        self, *, radii: Sequence[float] | None = None, thresholds: Sequence[float] | None = None
-    ) -> dict[str, float]:
+    def metrics(self, *, radii: ArrayLike | None = None, thresholds: ArrayLike | None = None) -> dict[str, float]:
         """Certified accuracy by the run's own method as plain numbers, for MLflow, Weights & Biases, or anything else.
 
         ``{"certified_inputs": 500.0, "smoothed_accuracy": 0.74, "certified_accuracy/label/radius_0.25": 0.6,
@@ -244,7 +334,7 @@ class Run(ABC):
         *,
         thresholds: ArrayLike | None = None,
         radii: ArrayLike | None = None,
-        methods: Sequence[str] | None = None,
+        methods: Sequence[Method | str] | None = None,
         interval: float | None = 0.95,
         axes: "Axes | None" = None,
     ) -> "Axes":
@@ -254,9 +344,7 @@ class Run(ABC):
         lists what can be compared). Bands are confidence intervals of the sample's share (Clopper-Pearson, each point
         on its own): how far it may be from that of the population the inputs were drawn from. ``interval=None`` omits them.
         """
-        from matplotlib import pyplot
-
-        from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, threshold_handles
+        from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, run_titles, threshold_handles
 
         of = measure or next((each for each in self.measures if each != "label"), "label")
         if of not in self.measures:
@@ -264,34 +352,39 @@ class Run(ABC):
         levels: tuple[float, ...] = ()
         if of != "label":
             asked = self.thresholds(of) if thresholds is None else thresholds
-            levels = tuple(np.atleast_1d(np.asarray(asked, dtype=np.float64)).tolist())
-        chosen = tuple(methods) if methods is not None else self.methods(of)[:1]
+            levels = tuple(np.atleast_1d(check_numbers("thresholds", asked)).tolist())
+        chosen = self.methods(of)[:1] if methods is None else several(methods)
         at = self._axis() if radii is None else np.unique(check_radii(radii))
         if at.size == 0:
             raise InvalidArgument(
                 f"radii must be one or more numbers, got {radii!r}; leave them out for the usual ones"
             )
-        with house_style():
-            # Many lines leave no corner free: a figure of our own has room beside them.
-            beside = axes is None and len(chosen) > 1
-            if axes is None:
-                _, axes = pyplot.subplots(figsize=(7.8 if beside else 5.6, 3.8))
-            lines = line_styles(chosen, levels)
-            reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
-            frame(axes, self, at, reach if radii is None else float(at.max()))
-            axes.set_ylabel("certified accuracy")
-            if not levels:
-                handles = method_handles(lines, colour=PALETTE[0])
-            else:
-                handles = threshold_handles(self.measure(of), levels)
-                handles += method_handles(lines) if len(chosen) > 1 else []
-            axes.legend(
-                handles=handles,
-                loc="upper left" if beside else "best",
-                bbox_to_anchor=(1.0, 1.0) if beside else None,
-                fontsize=8.5,
-                handlelength=2.6,
-            )
+        # Many lines leave no corner free: a figure of our own has room beside them.
+        beside = axes is None and len(chosen) > 1
+        if axes is None:
+            from matplotlib import pyplot
+
+            from holdfast.house_figure import HouseFigure
+
+            axes = pyplot.figure(FigureClass=HouseFigure, figsize=(7.8 if beside else 5.6, 3.8)).add_subplot()
+        lines = line_styles(chosen, levels)
+        reach = draw_accuracy(axes, self, of, radii=at, lines=lines, thresholds=levels, interval=interval)
+        frame(axes, self, at, reach if radii is None else float(at.max()))
+        axes.set_title(run_titles([self])[0], fontsize=9.5)
+        axes.set_ylabel("certified accuracy")
+        if not levels:
+            handles = method_handles(lines, dict.fromkeys(lines, PALETTE[0]))
+        else:
+            handles = threshold_handles(self.measure(of), levels)
+            handles += method_handles(lines) if len(chosen) > 1 else []
+        axes.legend(
+            handles=handles,
+            loc="upper left" if beside else "best",
+            bbox_to_anchor=(1.0, 1.0) if beside else None,
+            fontsize=8.5,
+            handlelength=2.6,
+            edgecolor="none",
+        )
         return axes
 
     def _axis(self) -> NDArray[np.float64]:

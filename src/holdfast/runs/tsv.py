@@ -2,23 +2,30 @@
 
 Lower bounds and radii are written with three significant digits, rounded **down**; the logs' authors rounded to nearest.
 A certificate that abstains is written with class -1, and keeps its bounds. In memory, a log is a table with these columns.
+What Holdfast writes has further columns to the right, the same in every row, which other readers ignore: its :class:`LogOrigin`.
 """
 
+import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from holdfast.budgets import read_text
-from holdfast.errors import RunError, reading
-from holdfast.runs.folder import file_stem
+from holdfast.errors import InvalidArgument, RunError, reading
+from holdfast.noise import noise_named, noise_text
+from holdfast.runs.folder import file_stem, recorded_noise
+from holdfast.runs.manifest import CONFIG
+from holdfast.runs.method_names import guaranteed
 from holdfast.scores.rounding import floor_significant
+from holdfast.validation import check_alpha, check_count, check_sides
 
 PAPER_RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 _SUFFIXES = ("00", "25", "50", "75", "100", "125", "150")
@@ -36,6 +43,80 @@ _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 _ROWS = 1_000
 _LONGEST = 1e10
 """Seconds: three hundred years."""
+_ORIGIN = b"holdfast.origin"
+
+
+@dataclass(frozen=True)
+class LogOrigin:
+    """What the bounds of a log are, which its own columns do not say; each attribute is a column of its own.
+
+    Attributes:
+        measure: what was bounded, or ``label``.
+        noise: as ``--noise`` takes it, such as ``gaussian:0.25``; empty for one that has no such name.
+        methods: of the bounds, in the order of the log's columns, by name.
+        alpha: of a whole certificate; its ``claims`` share it.
+    """
+
+    measure: str
+    noise: str
+    methods: tuple[str, ...]
+    n: int
+    n0: int
+    alpha: float
+    claims: tuple[str, ...]
+    sides: str
+
+    def __post_init__(self) -> None:
+        check_count("n", self.n)
+        check_count("n0", self.n0)
+        check_alpha(self.alpha)
+        check_sides(self.sides)
+        for method in self.methods:
+            guaranteed(method)  # refuses a name that is none
+        if len(self.methods) != (1 if self.measure == "label" else 2) or self.measure not in self.claims:
+            raise InvalidArgument(f"a log of the {self.measure} holds no {', '.join(self.methods)} of {self.claims}")
+
+    def cells(self) -> list[str]:
+        """What each column holds."""
+        return [",".join(each) if isinstance(each, tuple) else str(each) for each in asdict(self).values()]
+
+    @classmethod
+    def parse(cls, cells: Sequence[str]) -> Self:
+        """The inverse of :meth:`cells`."""
+        measure, noise, methods, n, n0, alpha, claims, sides = cells
+        if noise:
+            noise_named(noise)
+        shared = tuple(claims.split(","))
+        return cls(measure, noise, tuple(methods.split(",")), int(n), int(n0), float(alpha), shared, sides)
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` keeps of it, beside measure and noise."""
+        return {name: value for name, value in asdict(self).items() if name not in ("measure", "noise")}
+
+    @classmethod
+    def recorded(cls, config: Mapping[str, Any]) -> Self | None:
+        """The inverse, for an imported run; None if the log did not say."""
+        if "methods" not in config:
+            return None
+        with reading(CONFIG, RunError, "does not say what the bounds of a log are", remedy="import the log again"):
+            noise = recorded_noise(config)
+            said = {field.name: config[field.name] for field in fields(cls) if field.name != "noise"}
+            said |= {name: tuple(config[name]) for name in ("methods", "claims")}
+            return cls(**said, noise="" if noise is None else noise_text(noise))
+
+
+ORIGIN_COLUMNS = tuple(field.name for field in fields(LogOrigin))
+
+
+def with_origin(log: pa.Table, origin: LogOrigin | None) -> pa.Table:
+    """The same log with what is known of its bounds."""
+    return log.replace_schema_metadata(None if origin is None else {_ORIGIN: json.dumps(origin.cells())})
+
+
+def origin_of(log: pa.Table) -> LogOrigin | None:
+    """What is known of the bounds of a log; None if somebody else wrote it."""
+    known = (log.schema.metadata or {}).get(_ORIGIN)
+    return None if known is None else LogOrigin.parse(json.loads(known))
 
 
 def export_name(measure: str) -> str:
@@ -72,11 +153,13 @@ def write_log(path: Path, log: pa.Table) -> None:
 
 def log_lines(log: pa.Table) -> Iterator[str]:
     """A log as it is written."""
-    yield "\t".join(log.column_names) + "\n"
+    origin = origin_of(log)
+    further = [] if origin is None else origin.cells()
+    yield "\t".join([*log.column_names, *(ORIGIN_COLUMNS if further else ())]) + "\n"
     for batch in log.to_batches(max_chunksize=_ROWS):
         for index, label, predicted, *numbers, correct, seconds in zip(*batch.to_pydict().values(), strict=True):
             rounded = [format(floor_significant(number, 3), ".3") for number in numbers]
-            cells = [index, label, predicted, *rounded, int(correct), timedelta(seconds=seconds)]
+            cells = [index, label, predicted, *rounded, int(correct), timedelta(seconds=seconds), *further]
             yield "\t".join(map(str, cells)) + "\n"
 
 
@@ -91,7 +174,8 @@ def read_log(path: Path) -> pa.Table:
 
 def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
     """The lines of a log; ``path`` is where they come from. Each input may appear once, and numbers must make sense."""
-    header = tuple(lines[0].rstrip("\n").split("\t")) if lines else ()
+    columns = tuple(lines[0].rstrip("\n").split("\t")) if lines else ()
+    header = columns[: -len(ORIGIN_COLUMNS)] if columns[-len(ORIGIN_COLUMNS) :] == ORIGIN_COLUMNS else columns
     if header not in (COHEN_COLUMNS, PAPER_COLUMNS):
         raise RunError(
             f"{path} has the columns {', '.join(header) or '(none)'}; expected '{', '.join(COHEN_COLUMNS)}' (Cohen et al.) "
@@ -99,12 +183,30 @@ def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
         )
     if len(lines) == 1:
         raise RunError(f"{path} has a header and no rows; there is nothing to import")
-    rows = [_parse(f"{path}, line {number}", line, header) for number, line in enumerate(lines[1:], start=2)]
+    cells = [_cells(f"{path}, line {number}", line, columns) for number, line in enumerate(lines[1:], start=2)]
+    rows = [_parse(f"{path}, line {number}", each[: len(header)]) for number, each in enumerate(cells, start=2)]
     if len({row[0] for row in rows}) != len(rows):
         raise RunError(f"{path} has rows with the same idx; each input may appear once")
     index, label, predicted, numbers, seconds = zip(*rows, strict=True)
     with reading(path, RunError, "has numbers that no log has", remedy="copy it again"):
-        return log_table(index, label, predicted, numbers, seconds)
+        log = log_table(index, label, predicted, numbers, seconds)
+    if header == columns:
+        return log
+    return with_origin(log, _origin(path, header, {tuple(each[len(header) :]) for each in cells}))
+
+
+def _origin(path: Path, header: Sequence[str], said: set[tuple[str, ...]]) -> LogOrigin:
+    """Of all rows at once."""
+    if len(said) > 1:
+        raise RunError(
+            f"{path} says different things in the columns {', '.join(ORIGIN_COLUMNS)} of its rows: it was put together from "
+            f"several logs; import them one by one"
+        )
+    with reading(path, RunError, f"has columns {', '.join(ORIGIN_COLUMNS)} that say nothing", remedy="export it again"):
+        origin = LogOrigin.parse(*said)
+        if (origin.measure == "label") != (header == COHEN_COLUMNS):
+            raise InvalidArgument(f"these are no columns of the {origin.measure}")
+    return origin
 
 
 def check_log(path: Path, log: pa.Table) -> pa.Table:
@@ -119,10 +221,14 @@ def check_log(path: Path, log: pa.Table) -> pa.Table:
     return log
 
 
-def _parse(where: str, line: str, header: Sequence[str]) -> tuple[int, int, int, list[float], float]:
-    cells = line.split("\t")
-    if len(cells) != len(header):
-        raise RunError(f"{where}: expected {len(header)} columns, got {len(cells)}; the file may be cut off")
+def _cells(where: str, line: str, columns: Sequence[str]) -> list[str]:
+    cells = line.rstrip("\n").split("\t")
+    if len(cells) != len(columns):
+        raise RunError(f"{where}: expected {len(columns)} columns, got {len(cells)}; the file may be cut off")
+    return cells
+
+
+def _parse(where: str, cells: Sequence[str]) -> tuple[int, int, int, list[float], float]:
     with reading(where, RunError, "cannot be read", remedy="copy the log again"):
         index, label, predicted = (int(cell) for cell in cells[:3])
         numbers = [float(cell) for cell in cells[3:-2]]

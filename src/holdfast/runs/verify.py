@@ -15,7 +15,7 @@ from holdfast.runs.manifest import MANIFEST, SPOT_CHECK
 from holdfast.runs.row_checks import LAST_DIGITS, RowChecks
 from holdfast.runs.run import Run
 from holdfast.runs.signature import agreement, signature_problems
-from holdfast.runs.tsv import export_name, log_lines
+from holdfast.runs.tsv import ORIGIN_COLUMNS, export_name, log_lines, with_origin
 from holdfast.runs.verification import Check, Verification
 
 
@@ -77,7 +77,10 @@ def _exports(run: Run) -> Check:
             path = run.path / export_name(measure)
             if path.exists():
                 stored = path.read_bytes().decode("utf-8", errors="replace").splitlines(keepends=True)
-                computed = list(log_lines(run.export(measure)))
+                log = run.log_of(measure)
+                if not (stored and stored[0].rstrip().endswith(ORIGIN_COLUMNS[-1])):  # as earlier versions wrote them
+                    log = with_origin(log, None)
+                computed = list(log_lines(log))
                 differ = [
                     k for k, pair in enumerate(zip(stored, computed, strict=False), start=1) if len(set(pair)) > 1
                 ]

@@ -210,6 +210,7 @@ class DecideRequest(Request[Decision]):
     def steps(self) -> Step[Decision]:
         """Choose the class, then test."""
         selection = yield from self._choose()
+        self.test.subject = f"the average {self.measure} of class {selection.predicted}"
         yield from self._settle((self.test,), self.measure, selection.predicted)
         assert self.test.decision is not None
         return replace(self.test.decision, predicted=selection.predicted, seed=self.seed)

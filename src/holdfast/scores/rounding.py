@@ -49,6 +49,11 @@ def format_number(value: float) -> str:
     return text.removesuffix(".0")
 
 
+def format_count(count: int, noun: str) -> str:
+    """How many of something there are: ``1 certificate``, ``2,000 certificates``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def _fixed(value: float, decimals: int, rounding: str) -> str:
     exact = Decimal(repr(float(value)))
     if not exact.is_finite():

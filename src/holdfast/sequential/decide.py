@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from holdfast.bounds.tangent import FARTHEST, Pilot, TangentFamily, joined, summarise
 from holdfast.errors import InvalidInput
 from holdfast.noise import Noise, as_noise
+from holdfast.notebook import Bar, card
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.scores.rounding import format_number
 from holdfast.validation import check_alpha, check_count, check_radius, check_support, check_threshold
@@ -53,6 +54,9 @@ class Decision:
 
     def __str__(self) -> str:
         return self.reason
+
+    def _repr_html_(self) -> str:
+        return card(str(self), Bar(f"{self.samples:,} of at most {self.n_max:,} samples", self.samples, self.n_max))
 
 
 def decide(
@@ -94,6 +98,9 @@ class SequentialTest:
     """A sequential test of one question: says how many more samples it needs, and takes them.
 
     The gambler has two accounts: one bets boldly on what she guesses, one as a full run would.
+
+    Attributes:
+        subject: what reasons are about, such as "the average score of class 3".
     """
 
     def __init__(
@@ -101,10 +108,10 @@ class SequentialTest:
     ) -> None:
         self.n_max = check_count("n_max", n_max, at_least=2)
         self.drawn = 0
+        self.subject = "the average"
         self.decision: Decision | None = None
         self._alpha, self._radius, self._noise = check_alpha(alpha), check_radius(radius), noise
         self._at_least, self._bottom = check_threshold(at_least, support), support[0]
-        self._claim = f"the average is at least {format_number(at_least)} within radius {format_number(radius)}"
         self._target, self._goal = self._at_least - self._bottom, math.log(1 / self._alpha) + 1e-9
         self._bold = self._patient = math.log(0.5)
         self._past: Exceedances | None = None
@@ -112,6 +119,10 @@ class SequentialTest:
         highest = self._bottom + (support[1] - self._bottom) * float(noise.least_probability(1.0, self._radius))
         if self._radius > FARTHEST * noise.scale or highest < self._at_least:
             self._decide(False, f"not certified: radius {format_number(radius)} is beyond what samples can reach")
+
+    @property
+    def _claim(self) -> str:
+        return f"{self.subject} is at least {format_number(self._at_least)} within radius {format_number(self._radius)}"
 
     @property
     def progress(self) -> float:
@@ -141,8 +152,9 @@ class SequentialTest:
         else:
             expected, best = self._forecast(self._tangents)
             if best < self._target:
-                heading = f"{self._bottom + expected:.3f}, below {format_number(self._at_least)}"
-                self._decide(False, f"not certified: gave up after {self.drawn:,} samples, heading for about {heading}")
+                heading = f"is heading for about {self._bottom + expected:.3f}, below {format_number(self._at_least)}"
+                where = f"the bound on {self.subject} within radius {format_number(self._radius)}"
+                self._decide(False, f"not certified: gave up after {self.drawn:,} samples, {where} {heading}")
 
     @property
     def _log_wealth(self) -> float:

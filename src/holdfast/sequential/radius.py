@@ -8,6 +8,7 @@ import numpy as np
 from holdfast.bands import Empirical
 from holdfast.bounds import CDF, bound
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.notebook import Bar, card
 from holdfast.scores import Scores, ScoreSamples
 from holdfast.scores.rounding import floor_decimals, format_number
 from holdfast.validation import check_alpha, check_count, check_number, check_threshold
@@ -56,9 +57,16 @@ class AdaptiveRadius:
         if not self.certified:
             return f"not certified at the input itself: {self.samples:,} samples did not show that {claim}"
         sure = f"with probability at least 1 - {format_number(self.alpha)}"
-        return (
-            f"certified after {self.samples:,} samples: {claim} within radius {floor_decimals(self.radius, 4)}, {sure}"
+        where = (
+            f"within radius {floor_decimals(self.radius, 4)}"
+            if self.radius > 0
+            else "at the input itself, and no further"
         )
+        return f"certified after {self.samples:,} samples: {claim} {where}, {sure}"
+
+    def _repr_html_(self) -> str:
+        words = f"radius {floor_decimals(self.radius, 4)}; without sampling error about {self.estimate:.4f}"
+        return card(str(self), Bar(words, self.radius, self.estimate))
 
 
 class RadiusSearch:

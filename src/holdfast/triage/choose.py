@@ -1,22 +1,18 @@
 """From labelled certificates to a threshold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from holdfast.certificates.spot_check import SpotCheck
-from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.triage.attack_bounds import AttackBounds, Labelled, Origin, bound_attacks
+from holdfast.triage.promise import Promise
 from holdfast.triage.reliability import reliability
 from holdfast.triage.result import Row, Triage
-from holdfast.triage.rule import AcceptanceRule
-from holdfast.triage.threshold_test import ThresholdTest, able_among, certified_among, check_grid, starts_among
-from holdfast.validation import check_alpha, check_radius, check_share
-
-GRID = tuple(round(1 - 0.02 * 25 ** (step / 39), 3) for step in range(40))
-"""From 0.98 down to 0.5, in steps that grow with the distance from one."""
-
-_MOST_ASKED = 1_000_000
+from holdfast.triage.rule import MOST_ASKED, AcceptanceRule, fewest
+from holdfast.triage.threshold_test import ThresholdTest, able_among, certified_among, starts_among
+from holdfast.validation import check_radius
 
 
 def choose_threshold(
@@ -46,21 +42,30 @@ def choose_threshold(
         fingerprint: of the network, such as ``smoothed.fingerprint`` or ``run.fingerprint``: deployment then refuses another.
         spot_check: of the network, such as ``run.spot_check``: deployment then refuses one that answers otherwise.
     """
-    radius, epsilon, delta = check_radius(radius), check_share("epsilon", epsilon), check_share("delta", delta)
-    own_alpha = check_alpha(epsilon / 50 if alpha is None else alpha)
-    grid = check_grid(GRID if thresholds is None else thresholds)
-    _check_within_reach(epsilon, delta, own_alpha)
-    bounds, origin = bound_attacks(labelled, radius=radius, alpha=own_alpha)
-    rules = [origin.rule(threshold, own_alpha) for threshold in grid]
+    radius = check_radius(radius)
+    promise = Promise.of(epsilon=epsilon, delta=delta, alpha=alpha, thresholds=thresholds)
+    epsilon, delta = promise.epsilon, promise.delta
+    bounds, origin = bound_attacks(labelled, radius=radius, alpha=promise.alpha)
+    rules = [origin.rule(threshold, promise.alpha) for threshold in promise.thresholds]
     tests = [threshold_test(bounds, rule) for rule in rules]
     _check_enough(tests, rules, origin, epsilon, delta)
     rows = tuple(
         _row(bounds, rule, test, certified, delta)
         for rule, test, certified in zip(rules, tests, certified_among(tests, epsilon, delta), strict=True)
     )
-    scores = reliability(bounds, delta=delta)
+    brier_and_ece = reliability(bounds, delta=delta)
     return Triage(
-        radius, epsilon, delta, own_alpha, len(bounds), origin, rows, scores, fingerprint, spot_check=spot_check
+        radius,
+        epsilon,
+        delta,
+        promise.alpha,
+        len(bounds),
+        origin,
+        rows,
+        brier_and_ece,
+        fingerprint,
+        spot_check=spot_check,
+        scores=tuple(np.sort(bounds.average).tolist()),
     )
 
 
@@ -88,22 +93,6 @@ def _row(bounds: AttackBounds, rule: AcceptanceRule, test: ThresholdTest, certif
     )
 
 
-def _check_within_reach(epsilon: float, delta: float, alpha: float) -> None:
-    """Refuse an epsilon that no number of inputs could show, before any certificate is looked at."""
-    best = ThresholdTest(_MOST_ASKED, 0, _MOST_ASKED, alpha, alpha)
-    if best.passes(epsilon, delta):
-        return
-    if not best.possible(epsilon):
-        raise InvalidArgument(
-            f"alpha = {alpha:g} is too large for epsilon = {epsilon:g}: what single certificates may miss is already as "
-            f"much; give a smaller one, epsilon/50 is usual"
-        )
-    raise InvalidArgument(
-        f"epsilon = {epsilon:g} with delta = {delta:g} and alpha = {alpha:g} would need more than {_MOST_ASKED:,} labelled inputs, "
-        f"all of them sure; give a larger epsilon"
-    )
-
-
 def _check_enough(
     tests: Sequence[ThresholdTest], rules: Sequence[AcceptanceRule], origin: Origin, epsilon: float, delta: float
 ) -> None:
@@ -115,23 +104,13 @@ def _check_enough(
     if any(able_among(tests, epsilon, delta)):
         return
     level, best = delta / starts_among(len(tests)), min(tests, key=lambda each: each.missed)
-    if not best.at_best(_MOST_ASKED).passes(epsilon, level):
+    if not best.at_best(MOST_ASKED).passes(epsilon, level):
         raise InvalidInput(
             f"{origin.n:,} + {origin.n0:,} noisy copies per input are too few for epsilon = {epsilon:g}: the service would miss too "
             f"many of the inputs that are sure; certify with more"
         )
-    fewest = _fewest(lambda count: best.at_best(count).passes(epsilon, level))
+    least = fewest(lambda count: best.at_best(count).passes(epsilon, level))
     raise InvalidInput(
         f"{best.inputs} labelled inputs are too few for epsilon = {epsilon:g} and delta = {delta:g}: at least "
-        f"{fewest:,} are needed, even if none of them could be accepted and wrong"
+        f"{least:,} are needed, even if none of them could be accepted and wrong"
     )
-
-
-def _fewest(succeeds: Callable[[int], bool]) -> int:
-    low, high = 0, 1
-    while not succeeds(high) and high < _MOST_ASKED:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if succeeds(middle) else (middle, high)
-    return high

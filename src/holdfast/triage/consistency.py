@@ -4,8 +4,11 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holdfast.errors import InvalidArgument
 from holdfast.scores.rounding import format_number
+from holdfast.triage.drift import check_scores
 from holdfast.triage.threshold_test import ThresholdTest, certified_among, check_grid
 from holdfast.validation import check_alpha, check_count, check_radius, check_share
 
@@ -61,10 +64,23 @@ def check_consistent(triage: "Triage", *, threshold: float | None, guarantee: st
                 _refuse(f"{name} {where}", getattr(row, name), value)
     if threshold != triage.threshold:
         _refuse("threshold", threshold, triage.threshold)
+    if triage.scores:
+        _check_scores(triage, [rule.needed for rule in rules])
     # The radius is in no count, and a slightly smaller epsilon may pass the same thresholds: the sentence names both.
     for name, value, before in (("radius", triage.radius, "radius"), ("epsilon", triage.epsilon, "at(?: most)?")):
         if format_number(value) not in re.findall(rf"\b{before} ({_NUMBER})\b", guarantee):
             _refuse(name, value, f"the guarantee {guarantee!r}")
+
+
+def _check_scores(triage: "Triage", needed: list[float]) -> None:
+    """One for each input, in ascending order; those that a threshold accepts are counted in its row."""
+    scores = check_scores(triage.scores)
+    if len(scores) != triage.inputs or (np.diff(scores) < 0).any():
+        _refuse("scores", f"{len(scores)} numbers", f"{triage.inputs} in ascending order")
+    for row, least in zip(triage.rows, needed, strict=True):
+        most, fewest = (int((scores >= least + off).sum()) for off in (-_CLOSE, _CLOSE))
+        if not fewest <= row.clean_accepted <= most:
+            _refuse(f"clean_accepted at threshold {format_number(row.threshold)}", row.clean_accepted, fewest)
 
 
 def _refuse(name: str, stored: object, computed: object) -> None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.settings import Settings
 from holdfast.certificates.spot_check import SpotCheck
@@ -15,7 +17,8 @@ from holdfast.noise import describe_step
 from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
 from holdfast.triage.attack_bounds import Origin
 from holdfast.triage.consistency import check_consistent
-from holdfast.triage.figure import triage_figure
+from holdfast.triage.drift import Drift, drift_test
+from holdfast.triage.figure import triage_card, triage_figure
 from holdfast.triage.reliability import Reliability
 from holdfast.triage.rule import Verdict
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = 1
+_LATER = ("fingerprint", "spot_check", "scores")
+"""What older files do not have."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Triage:
     Attributes:
         fingerprint: of the network that the certificates are of, where it is known; see ``smoothed.fingerprint``.
         spot_check: a few rows and that network's answers, where they are known: its code may change under one fingerprint.
+        scores: the average score of each calibration input, in ascending order, for :meth:`drift`; none in older files.
     """
 
     radius: float
@@ -83,11 +89,17 @@ class Triage:
     fingerprint: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     spot_check: SpotCheck | None = None
+    scores: tuple[float, ...] = ()
 
     @property
     def chosen(self) -> Row | None:
         """The lowest certified threshold: it accepts most. None if no threshold is."""
         return min((row for row in self.rows if row.certified), key=lambda row: row.threshold, default=None)
+
+    @property
+    def best(self) -> Row:
+        """The row with the smallest error bound, certified or not."""
+        return min(self.rows, key=lambda row: row.error_bound)
 
     @property
     def threshold(self) -> float | None:
@@ -129,6 +141,30 @@ class Triage:
         reason = f"{'accepted' if accepted else 'handed over'}: {said}, needs {format_number(self.threshold)}"
         return Verdict(accepted, certificate.predicted, confidence, reason)
 
+    def score(self, certificate: Certificate) -> float:
+        """The average score of a new input, for :meth:`drift`; refused unless it was made as the calibration inputs' were."""
+        theirs = Origin.of(certificate)
+        if theirs != self.origin:
+            raise InvalidInput(
+                f"scores can be compared with those of {self.origin} only, got a certificate of {theirs}; certify new inputs as the "
+                f"calibration inputs were"
+            )
+        return certificate.evidence["score"].survival_lower().mean
+
+    def drift(self, scores: ArrayLike, *, alpha: float = 0.01) -> Drift:
+        """Do new inputs look like the calibration inputs? ``scores`` has one :meth:`score` for each, from one or many sources.
+
+        Guarantee:
+            The result's: if they do, drift is found with probability at most ``alpha``.
+        Requires:
+            How many scores are tested does not depend on them: all of a day, or the next 500.
+        """
+        if not self.scores:
+            raise InvalidArgument(
+                "this triage holds no scores of its calibration inputs, since an older Holdfast wrote it; run 'holdfast triage' again"
+            )
+        return drift_test(self.scores, scores, alpha=alpha)
+
     @property
     def settings(self) -> Settings:
         """The counts that the rule reads; since it reads nothing else, alpha only has to allow as few copies."""
@@ -155,13 +191,19 @@ class Triage:
                 f"{fingerprint[:12]}...); load those weights, or calibrate again with these"
             )
 
+    def __repr__(self) -> str:
+        row = self.chosen
+        rule = "everything to a human" if row is None else f"accepts from {format_number(row.threshold)}"
+        promise = f"radius={self.radius:g}, epsilon={self.epsilon:g}, delta={self.delta:g}"
+        return f"Triage({rule}; {promise}; {self.inputs:,} inputs, {len(self.rows)} thresholds)"
+
     def __str__(self) -> str:
         grid = f" in steps of {describe_step(self.origin.step)}" if self.origin.step else ""
         promise = f"whatever perturbations{grid} up to radius {format_number(self.radius)} an adversary chooses"
         sure = f"(with probability at least {1 - Decimal(repr(self.delta))})"
         row = self.chosen
         if row is None:
-            best = min(self.rows, key=lambda each: each.error_bound)
+            best = self.best
             counts = (
                 f"({best.could_be_wrong} of {self.inputs} inputs could be accepted and wrong, {best.surely_right} are surely "
                 f"accepted)"
@@ -185,6 +227,9 @@ class Triage:
             f"own, as probable; both hold with at least {1 - 2 * Decimal(repr(self.delta))}). Without an "
             f"attack, {row.clean_accepted} were accepted ({row.clean_wrong} wrong) and {self.inputs - row.clean_accepted} handed over."
         )
+
+    def _repr_html_(self) -> str:
+        return triage_card(self)
 
     def figure(self) -> "Figure":
         """Error and coverage against the threshold, under attack and without."""
@@ -210,13 +255,14 @@ class Triage:
         with reading(
             "this", InvalidArgument, "is no triage file written by to_dict()", remedy="run 'holdfast triage' again"
         ):
-            plain = {each.name: d[each.name] for each in fields(cls) if each.name not in ("fingerprint", "spot_check")}
+            plain = {each.name: d[each.name] for each in fields(cls) if each.name not in _LATER}
             known = d.get("spot_check")
             found = cls(
                 **{
                     **plain,
                     "fingerprint": d.get("fingerprint"),
                     "spot_check": None if known is None else SpotCheck.from_dict(known),
+                    "scores": tuple(d.get("scores", ())),
                     "origin": Origin.from_dict(plain["origin"]),
                     "rows": tuple(_row(row) for row in plain["rows"]),
                     "reliability": Reliability(**plain["reliability"]),

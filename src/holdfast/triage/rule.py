@@ -11,6 +11,8 @@ from scipy.special import rel_entr
 from holdfast.bands import BerkJones
 from holdfast.measures import SUM_TOLERANCE
 
+MOST_ASKED = 1_000_000
+"""Nobody is asked for more inputs than this."""
 _ROOM = 1e-9
 """Far more than rounding adds to an average of scores; averages that are needed are raised by it."""
 
@@ -102,6 +104,17 @@ class AcceptanceRule:
 def kl(v: float, u: float) -> float:
     """Relative entropy of Bernoulli(v) with respect to Bernoulli(u)."""
     return float(rel_entr(v, u) + rel_entr(1 - v, 1 - u))
+
+
+def fewest(succeeds: Callable[[int], bool]) -> int:
+    """The smallest count from which on it succeeds; at least :data:`MOST_ASKED` if it does not before."""
+    low, high = 0, 1
+    while not succeeds(high) and high < MOST_ASKED:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if succeeds(middle) else (middle, high)
+    return high
 
 
 def bracket(below: Callable[[float], bool], low: float, high: float, *, halvings: int = 60) -> tuple[float, float]:

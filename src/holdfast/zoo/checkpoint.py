@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from holdfast.budgets import check_archive, check_expansion
 from holdfast.errors import CheckpointError, reading
-from holdfast.files import write_file
+from holdfast.files import is_full, why_unwritable, write_file
 from holdfast.zoo.architecture import Architecture, architecture_names
 from holdfast.zoo.weight_conversion import classes_of, recognised, zoo_name, zoo_state
 
@@ -35,11 +35,9 @@ def check_target(path: Path) -> None:
     """Refuse a place where weights could not be written, before any are trained."""
     if path.exists():
         raise CheckpointError(f"{path} exists already and is left as it is; choose another name or move it away")
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise CheckpointError(
-            f"{path} cannot be created: {parent} is not a folder that can be written to; choose another place"
-        )
+    fault = why_unwritable(path)
+    if fault:
+        raise CheckpointError(f"{path} cannot be created: {fault}; choose another place")
 
 
 def save_checkpoint(path: Path, net: nn.Module, architecture: Architecture, notes: Mapping[str, str]) -> None:
@@ -55,7 +53,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         write_file(path, lambda file: file.write_bytes(content))
     except OSError as error:
-        raise CheckpointError(f"could not write {path} ({error}); free some space or choose another place") from error
+        remedy = "free some space, or choose another place" if is_full(error) else "choose another place"
+        raise CheckpointError(f"could not write {path} ({error}); {remedy}") from error
 
 
 def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Checkpoint:

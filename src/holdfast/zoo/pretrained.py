@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from holdfast.errors import CheckpointError, how_to_install
+from holdfast.validation import check_path
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
 
@@ -55,7 +56,7 @@ def load(name: str | Path) -> nn.Module:
 
     A file is what ``holdfast train`` wrote, or weights in the formats of docs/runs.md. Nothing in it is run.
     """
-    return open_checkpoint(str(name)).net.eval()
+    return open_checkpoint(str(check_path("name", name))).net.eval()
 
 
 def open_checkpoint(name: str, default: Architecture | None = None) -> Checkpoint:

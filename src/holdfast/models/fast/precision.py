@@ -95,17 +95,22 @@ _KNOWN = {
 
 
 def precision_named(name: str | None, device: torch.device) -> Precision:
-    """A precision by its name, if the device has it; None is how torch itself would run a float32 module there, now.
+    """A precision by its name; None is how torch itself would run a float32 module there, now.
 
-    What a GPU was allowed by torch's settings is float32 on a CPU, so that its runs can be verified there.
+    What a GPU rounds to TensorFloat-32 is float32 on a CPU, so that its runs can be verified there: see :func:`check_native`.
     """
     if name is None:
         return _torchs_own(device)
     if name not in _KNOWN:
         raise InvalidArgument(f"precision must be one of {', '.join(_KNOWN)}, got {name!r}")
-    if name == "tf32" and device.type != "cuda":
-        raise InvalidArgument("precision tf32 exists on CUDA GPUs only; use float32 or bfloat16 on a CPU")
     return _KNOWN[name]
+
+
+def check_native(name: str, device: torch.device) -> None:
+    """Refuse TensorFloat-32 where there is none: a new certificate would record what it was not sampled in."""
+    known = _KNOWN.get(name)
+    if known is not None and (known.convolutions or known.products) and device.type != "cuda":
+        raise InvalidArgument(f"precision {name} exists on CUDA GPUs only; use float32 or bfloat16 on a CPU")
 
 
 def _torchs_own(device: torch.device) -> Precision:

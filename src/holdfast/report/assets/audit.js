@@ -81,6 +81,6 @@ function auditFigure(run, name) {
       traces: [{ colour: "colour-1", points: trace("attacked") }, { colour: "colour-0", points: trace("certified") }],
       level: rows[0].clean,
     }),
-    element("p", { class: "legend" }, swatch("colour-1", "attacked"), swatch("colour-0", "certified"), element("span", {}, "- - clean")),
+    element("p", { class: "legend" }, swatch("colour-1", "attacked"), swatch("colour-0", "certified"), swatch("dashed colour-6", "clean")),
     element("figcaption", {}, `${RUNS.length > 1 ? `${run.name}: the` : "The"} average ${measure.title}, mean over the attacked inputs: certified from below, attacked from above. The least average within the radius lies between.`));
 }

@@ -1,8 +1,8 @@
 // Line charts, drawn as steps: between two points a line has the value of the right one, so it never claims too much.
-const MARGIN = { left: 54, right: 14, top: 12, bottom: 42 };
+const MARGIN = { left: 62, right: 14, top: 12, bottom: 48 };
 
 function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0, yMax = 1, yText, marker, level, onPick, bars, traces }) {
-  const width = 560, height = 320;
+  const [width, height] = PHONE.matches ? [360, 290] : [560, 340]; // drawn about as large as shown, so that text is
   const inner = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
   const x = (value) => MARGIN.left + ((value - xMin) / (xMax - xMin)) * inner.width;
   const y = (value) => MARGIN.top + (1 - (value - yMin) / (yMax - yMin)) * inner.height;
@@ -10,13 +10,13 @@ function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0,
   for (const tick of ticks(yMin, yMax, 5)) {
     chart.append(
       drawn("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick), class: "grid" }),
-      drawn("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, yText ? yText(tick) : tickText(tick)),
+      drawn("text", { x: MARGIN.left - 8, y: y(tick) + 5, "text-anchor": "end" }, yText ? yText(tick) : tickText(tick)),
     );
   }
-  for (const tick of ticks(xMin, xMax, 6)) {
+  for (const tick of ticks(xMin, xMax, PHONE.matches ? 4 : 6)) {
     chart.append(
       drawn("line", { x1: x(tick), x2: x(tick), y1: MARGIN.top, y2: height - MARGIN.bottom, class: "grid" }),
-      drawn("text", { x: x(tick), y: height - MARGIN.bottom + 18, "text-anchor": "middle" }, tickText(tick)),
+      drawn("text", { x: x(tick), y: height - MARGIN.bottom + 19, "text-anchor": "middle" }, tickText(tick)),
     );
   }
   chart.append(
@@ -24,7 +24,7 @@ function lineChart({ label, xs, xLabel, yLabel, lines, xMin = 0, xMax, yMin = 0,
     drawn("title", {}, label),
   );
   if (yLabel) {
-    const at = { x: 12, y: MARGIN.top + inner.height / 2 };
+    const at = { x: 15, y: MARGIN.top + inner.height / 2 };
     chart.append(drawn("text", { ...at, "text-anchor": "middle", class: "axis", transform: `rotate(-90 ${at.x} ${at.y})` }, yLabel));
   }
   for (const bar of bars || []) {

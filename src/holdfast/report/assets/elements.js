@@ -17,6 +17,11 @@ function filled(node, attributes, children) {
   return node;
 }
 
+// Names of noises and norms, as formulas have them.
+function symbols(text) {
+  return text.replace("sigma", "σ").replace("l1", "ℓ₁").replace("l2", "ℓ₂");
+}
+
 // A line of a legend.
 function swatch(classes, title) {
   return element("span", {},

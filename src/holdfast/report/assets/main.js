@@ -1,4 +1,5 @@
 // From the numbers in the file to the page.
+const PHONE = matchMedia("(max-width: 640px)"); // the same width as in page.css
 let RADII, RADIUS_LABEL, MEASURES, RUNS, INTERVALS, LEVEL_TEXT, state;
 
 function changed() {
@@ -12,15 +13,24 @@ function changed() {
 }
 
 function listenToTheme() {
-  const button = byId("theme");
-  const kinds = ["as the system", "light", "dark"];
-  let at = 0;
+  const button = byId("theme"), themes = ["auto", "light", "dark"];
+  let theme = "auto";
+  const apply = () => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+  };
+  try {
+    theme = localStorage.getItem("theme") || theme;
+  } catch { /* a browser that keeps nothing begins with auto each time */ }
+  apply();
   button.addEventListener("click", () => {
-    at = (at + 1) % kinds.length;
-    if (at) document.documentElement.dataset.theme = kinds[at];
-    else delete document.documentElement.dataset.theme;
-    button.textContent = `Theme: ${kinds[at]}`;
+    theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+    apply();
     drawScatter(state.listed);
+    try {
+      localStorage.setItem("theme", theme);
+    } catch { /* then it holds until the report is closed */ }
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawScatter(state.listed));
 }
@@ -36,7 +46,7 @@ async function main() {
   const facts = JSON.parse(byId("document").textContent);
   const buffer = await unpack(byId("columns").textContent.trim());
   RADII = facts.radii;
-  RADIUS_LABEL = `radius of the perturbation (${facts.norms.join(" or ")})`;
+  RADIUS_LABEL = `radius of the perturbation (${facts.norms.map(symbols).join(" or ")})`;
   MEASURES = new Map(facts.measures.map((each) => [each.name, each]));
   LEVEL_TEXT = `${Math.round(100 * Number(facts.intervals.level))}%`;
   INTERVALS = {};
@@ -59,13 +69,14 @@ async function main() {
   byId("title").textContent = RUNS.length > 1 ? `${RUNS.length} runs compared` : names;
   byId("subtitle").textContent = RUNS.length > 1 ? names : subtitle(RUNS[0]);
   byId("version").textContent = facts.version;
-  for (const each of document.querySelectorAll(".norm")) each.textContent = facts.norms.join(" or ");
+  for (const each of document.querySelectorAll(".norm")) each.textContent = facts.norms.map(symbols).join(" or ");
   for (const each of document.querySelectorAll(".level")) each.textContent = LEVEL_TEXT;
   listenToControls();
   listenToTable();
   listenToScatter();
   listenToEntry();
   listenToTheme();
+  PHONE.addEventListener("change", changed);
   byId("csv-accuracy").addEventListener("click", () => download("certified-accuracy.csv", accuracyCsv(seriesOf(state.measure), state.measure, state.thresholds[state.measure])));
   byId("csv-inputs").addEventListener("click", () => download("inputs.csv", inputsCsv()));
   byId("csv-bounds").addEventListener("click", () => download("bounds.csv", boundsCsv(RUNS[state.run])));
@@ -78,8 +89,8 @@ async function main() {
 function subtitle(run) {
   const known = Object.fromEntries(run.facts);
   const said = [`${run.inputs.toLocaleString("en-US")} inputs`, known.data ? `data: ${known.data}` : known.log, known.model ? `model: ${known.model}` : null];
-  if (run.noise) said.push(run.noise.replace(" = ", " "));
-  if (run.n) said.push(`n ${run.n.toLocaleString("en-US")}`);
+  if (run.noise) said.push(symbols(run.noise));
+  if (run.n) said.push(`n = ${run.n.toLocaleString("en-US")}`);
   if (run.sure) said.push(`each certificate holds with probability at least ${run.sure}`);
   return said.filter(Boolean).join(" · ");
 }

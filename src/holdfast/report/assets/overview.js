@@ -156,7 +156,7 @@ function drawByThreshold(shown) {
 
 function drawComparison(all, threshold) {
   const table = byId("comparison");
-  const head = ["bound", "right and certified", "share", `${LEVEL_TEXT} interval`, "right at all"];
+  const head = ["bound", "share", `${LEVEL_TEXT} interval`, "right and certified", "right at all"];
   if (RUNS.length > 1) head.unshift("run");
   table.tHead.replaceChildren(element("tr", {}, head.map((text) => element("th", { scope: "col" }, text))));
   table.tBodies[0].replaceChildren(...all.map((series) => {
@@ -165,9 +165,9 @@ function drawComparison(all, threshold) {
     const { low, high } = interval(run, count);
     const right = run.state.reduce((sum, each) => sum + (each === RIGHT), 0);
     const cells = [
-      element("td", { class: "number" }, countOf(count, run.inputs)),
       element("td", { class: "number share" }, percentOf(count, run.inputs)),
       element("td", { class: "number" }, `${percentDown(low)} to ${percentUp(high)}`),
+      element("td", { class: "number" }, countOf(count, run.inputs)),
       element("td", { class: "number" }, percentOf(right, run.inputs)),
     ];
     const title = element("th", { scope: "row" }, method.title);

@@ -37,6 +37,11 @@ function className(run, number) {
   return run.classes[number] === undefined ? `class ${number}` : run.classes[number];
 }
 
+// A class by its number and, if it has one, its name.
+function classText(run, number) {
+  return run.classes[number] === undefined ? className(run, number) : `${number} (${run.classes[number]})`;
+}
+
 // The measure to show of a run: the one that was asked for, or what the run has.
 function measureOf(run, wanted) {
   return run.measures[wanted] ? wanted : Object.keys(run.measures)[0] || null;
@@ -85,6 +90,7 @@ function words(run, input, at) {
   }
   text += ".";
   if (run.state[input] === ABSTAINED) text = `Abstains: nothing certifies the class as the winner here. ${text}`;
+  if (run.kind === "imported" && run.method) return `${text} This is what the imported log says (${run.method}).`;
   if (run.kind === "imported") return `${text} This is what the imported log says; by which band, and how it was rounded, it does not.`;
   const made = `n = ${run.n.toLocaleString("en-US")} noisy copies, ${run.noise}, ${run.method}${run.grid[run.grid.length > 1 ? input : 0] ?? ""}`;
   if (!sure) return `${text} These are estimates, NOT a certificate (${made}).`;

@@ -31,7 +31,7 @@ function drawScatter(inputs) {
   const scale = window.devicePixelRatio || 1;
   const width = (canvas.width = Math.round(canvas.clientWidth * scale));
   const height = (canvas.height = Math.round(canvas.clientHeight * scale));
-  const pad = { left: 62 * scale, right: 16 * scale, top: 12 * scale, bottom: 44 * scale };
+  const pad = { left: 66 * scale, right: 16 * scale, top: 12 * scale, bottom: 48 * scale };
   const furthest = Math.max(0.1, ...sampled(run.inputs).map(axes.x)) * 1.04;
   const x = (value) => pad.left + (value / furthest) * (width - pad.left - pad.right);
   const y = (value) => pad.top + ((axes.high - value) / (axes.high - axes.low)) * (height - pad.top - pad.bottom);
@@ -39,25 +39,25 @@ function drawScatter(inputs) {
   const ink = (variable) => style.getPropertyValue(variable).trim();
   const pen = canvas.getContext("2d");
   pen.clearRect(0, 0, width, height);
-  pen.font = `${12.5 * scale}px system-ui, sans-serif`;
+  pen.font = `${14 * scale}px system-ui, sans-serif`;
   pen.fillStyle = ink("--muted");
   pen.strokeStyle = ink("--grid");
   pen.lineWidth = scale;
   for (const tick of ticks(0, furthest, width < 600 * scale ? 4 : 8)) {
     line(pen, x(tick), pad.top, x(tick), height - pad.bottom);
     pen.textAlign = "center";
-    pen.fillText(tickText(tick), x(tick), height - pad.bottom + 16 * scale);
+    pen.fillText(tickText(tick), x(tick), height - pad.bottom + 19 * scale);
   }
   for (const tick of ticks(axes.low, axes.high, 5)) {
     line(pen, pad.left, y(tick), width - pad.right, y(tick));
     pen.textAlign = "right";
-    pen.fillText(tickText(tick), pad.left - 7 * scale, y(tick) + 4 * scale);
+    pen.fillText(tickText(tick), pad.left - 7 * scale, y(tick) + 5 * scale);
   }
   pen.fillStyle = ink("--ink");
   pen.textAlign = "center";
   pen.fillText(axes.xLabel, (pad.left + width - pad.right) / 2, height - 8 * scale);
   pen.save();
-  pen.translate(14 * scale, (pad.top + height - pad.bottom) / 2);
+  pen.translate(16 * scale, (pad.top + height - pad.bottom) / 2);
   pen.rotate(-Math.PI / 2);
   pen.fillText(axes.yLabel, 0, 0);
   pen.restore();

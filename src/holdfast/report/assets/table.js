@@ -6,8 +6,8 @@ function tableColumns(run) {
   const name = measureOf(run, state.measure);
   const columns = [
     { id: "index", title: "input", value: (input) => run.index[input] },
-    { id: "label", title: "label", value: (input) => run.label[input], text: (input) => className(run, run.label[input]) },
-    { id: "predicted", title: "answer", value: (input) => run.predicted[input], text: (input) => className(run, run.predicted[input]) },
+    { id: "label", title: "label", value: (input) => run.label[input], text: (input) => classText(run, run.label[input]), csv: (input) => className(run, run.label[input]) },
+    { id: "predicted", title: "answer", value: (input) => run.predicted[input], text: (input) => classText(run, run.predicted[input]), csv: (input) => className(run, run.predicted[input]) },
     { id: "state", title: "right?", value: (input) => run.state[input], text: (input) => STATES[run.state[input]] },
   ];
   if (name) {
@@ -30,6 +30,11 @@ function tableColumns(run) {
       about: "how much further the label is certified than the confidence: the difference of the two radii" });
   }
   return columns;
+}
+
+// On a phone the rest is a swipe away; what the report is about is not.
+function numbersFirst([input, ...others]) {
+  return [input, ...others.filter((each) => each.number), ...others.filter((each) => !each.number)];
 }
 
 function reachText(reach) {
@@ -84,12 +89,12 @@ function listed() {
 function drawTable() {
   const run = RUNS[state.run];
   const inputs = state.listed;
-  const columns = tableColumns(run);
+  const columns = PHONE.matches ? numbersFirst(tableColumns(run)) : tableColumns(run);
   const pages = Math.max(1, Math.ceil(inputs.length / PER_PAGE));
   state.page = Math.min(state.page, pages - 1);
   const table = byId("table");
   table.tHead.replaceChildren(element("tr", {},
-    run.pictures ? element("th", { scope: "col" }, "picture") : null,
+    run.pictures ? element("th", { scope: "col", class: "pictured" }, "picture") : null,
     columns.map((each) => heading(each))));
   const first = state.page * PER_PAGE;
   table.tBodies[0].replaceChildren(...inputs.slice(first, first + PER_PAGE).map((input) => row(run, columns, input)));
@@ -151,7 +156,7 @@ function inputsCsv() {
   const columns = tableColumns(run);
   const header = columns.map((each) => each.title);
   return csvText(["run", ...header, "label number", "answer number"], state.listed.map((input) => [
-    run.name, ...columns.map((each) => (each.text ? each.text(input) : each.value(input))), run.label[input], run.predicted[input],
+    run.name, ...columns.map((each) => (each.csv || each.text || each.value)(input)), run.label[input], run.predicted[input],
   ]));
 }
 
@@ -184,5 +189,5 @@ function drawTools() {
     ...(current ? [] : [element("option", { value: "", selected: true }, "by the column chosen below")]));
   const numbers = [...new Set([...run.label, ...run.predicted])].filter((number) => number >= 0).sort((a, b) => a - b);
   byId("class").replaceChildren(element("option", { value: "" }, "all"),
-    ...numbers.map((number) => element("option", { value: number, selected: String(number) === state.filter.class }, className(run, number))));
+    ...numbers.map((number) => element("option", { value: number, selected: String(number) === state.filter.class }, classText(run, number))));
 }

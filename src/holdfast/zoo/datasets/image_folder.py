@@ -13,10 +13,16 @@ from PIL import Image
 from holdfast.budgets import PIXELS
 from holdfast.errors import DatasetError, reading
 from holdfast.progress import OnDone, ignore
+from holdfast.scores.rounding import format_count
 from holdfast.zoo.datasets.labelled import LabelledData
 
 SIZE = 224
 _SHORTER_SIDE = 256
+_LARGEST = 4_096
+ORIGINAL = "original"
+_GREY = ("1", "L", "LA")
+"""Pillow's modes of images without colour."""
+_REMEDY = "copy it again, or take it out of the folder"
 _LONGEST = 16
 """Times the shorter side, of what is resized."""
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -24,12 +30,45 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
-@dataclass(frozen=True, eq=False)
-class ImageFolder(LabelledData):
-    """Files with labels, in the order of their paths; colour images of 224 x 224.
+@dataclass(frozen=True)
+class Transform:
+    """What images are read as: of this shape; resized to it unless ``original``, where all files must have it."""
 
-    An image of another size is resized until its shorter side has 256 pixels, and its middle is cut out, as is usual for
-    ImageNet; of one that is more than 16 times as long as wide, the middle alone. The ball of a certificate is around the image after that.
+    channels: int = 3
+    height: int = SIZE
+    width: int = SIZE
+    original: bool = False
+
+    def read(self, path: Path) -> Image.Image:
+        """An image file, transformed; whatever is wrong with the file, it is named."""
+        unreadable = reading(path, DatasetError, "is not a readable image", remedy=_REMEDY)
+        with unreadable, Image.open(path, formats=_FORMATS) as file:
+            PIXELS.check(path, file.width * file.height, DatasetError)
+            if not self.original:
+                return _cut(file.convert("RGB"), self.height)
+            if file.size != (self.width, self.height) or (self.channels == 1 and file.mode not in _GREY):
+                raise DatasetError(
+                    f"{path} is of {described(file)}, and the first image of {self}: as they are, all must be alike; give a size to "
+                    f"resize them to, such as --size {SIZE}"
+                )
+            return file.convert("L" if self.channels == 1 else "RGB")
+
+    def __str__(self) -> str:
+        return f"{self.height} x {self.width}{', grey' if self.channels == 1 else ''}"
+
+
+def described(file: Image.Image) -> str:
+    """Height and width of an image, as the networks count them, and whether it is grey."""
+    return f"{file.height} x {file.width}{', grey' if file.mode in _GREY else ''}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageFolder(LabelledData):
+    """Files with labels, in the order of their paths; colour images of 224 x 224, unless ``transform`` says otherwise.
+
+    An image of another size S is resized until its shorter side has 8/7 S pixels, and its middle is cut out, as is usual for
+    ImageNet (256 and 224); of one that is more than 16 times as long as wide, the middle alone. The ball of a certificate is
+    around the image after that.
     """
 
     name: str
@@ -37,15 +76,17 @@ class ImageFolder(LabelledData):
     labels: NDArray[np.int64]
     indices: NDArray[np.int64]
     label_names: tuple[str, ...] = ()
+    transform: Transform = Transform()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of every image."""
-        return (3, SIZE, SIZE)
+        return (self.transform.channels, self.transform.height, self.transform.width)
 
     def image(self, position: int) -> NDArray[np.float32]:
         """One image in [0, 1]."""
-        bytes_ = np.moveaxis(np.asarray(_read(self.paths[position])), -1, 0)
+        pixels = np.asarray(self.transform.read(self.paths[position]))
+        bytes_ = pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
         return np.ascontiguousarray(bytes_, dtype=np.float32) / np.float32(255.0)
 
     def at(self, kept: slice | NDArray[np.int64]) -> Self:
@@ -56,8 +97,28 @@ class ImageFolder(LabelledData):
     def check(self, on_images: OnDone = ignore) -> None:
         """Read every image once: that takes milliseconds each, and certifying one takes seconds."""
         for path in self.paths:
-            _read(path)
+            self.transform.read(path)
             on_images(1)
+
+    def changes(self) -> str:
+        """Sizes, colours and transparency that files lose or gain when they are read."""
+        seen: list[str] = []
+        for path in self.paths:
+            with (
+                reading(path, DatasetError, "is not a readable image", remedy=_REMEDY),
+                Image.open(path, formats=_FORMATS) as file,
+            ):
+                resized = file.size != (self.transform.width, self.transform.height)
+                coloured = file.mode in _GREY and self.transform.channels == 3
+                if resized or coloured or "A" in file.mode or "transparency" in file.info:
+                    seen.append(described(file))
+        if not seen:
+            return ""
+        kept = "" if self.transform.original else "; --size original keeps sizes and grey as they are"
+        return (
+            f"{len(seen):,} of {format_count(len(self), 'image')} of {self.name}, such as one of {seen[0]}, are made {self.transform}, "
+            f"{'grey' if self.transform.channels == 1 else 'colour'}, without transparency: a radius is measured after that{kept}"
+        )
 
     def digest(self) -> str:
         """A hash of all files."""
@@ -68,10 +129,11 @@ class ImageFolder(LabelledData):
         return found.hexdigest()
 
 
-def load_image_folder(folder: Path, split: str) -> ImageFolder | None:
+def load_image_folder(folder: Path, split: str, size: int | str | None = None) -> ImageFolder | None:
     """Read the names in ``folder/split/CLASS/*.jpg``, or in ``folder/CLASS/*.jpg``; None if there are none.
 
-    Classes are numbered in the order of their folders' names; where every name is a number, that is the class.
+    ``size`` is what images are resized to, or ``"original"``, where all must be alike. Classes are numbered in the order of
+    their folders' names; where every name is a number, that is the class.
     """
     found = _classes(folder, split)
     if found is None:
@@ -94,6 +156,7 @@ def load_image_folder(folder: Path, split: str) -> ImageFolder | None:
         np.array([number for _, number in pairs], dtype=np.int64),
         np.arange(len(pairs)),
         () if numeric else tuple(names),
+        _transform(size, pairs[0][0]),
     )
 
 
@@ -130,24 +193,29 @@ def _images(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."))
 
 
-def _read(path: Path) -> Image.Image:
-    """The image as the networks want it; whatever is wrong with the file, it is named."""
-    unreadable = reading(
-        path, DatasetError, "is not a readable image", remedy="copy it again, or take it out of the folder"
-    )
-    with unreadable, Image.open(path, formats=_FORMATS) as file:
-        PIXELS.check(path, file.width * file.height, DatasetError)
-        return _cut(file.convert("RGB"))
+def _transform(size: int | str | None, first: Path) -> Transform:
+    """From what a user asks for."""
+    if size == ORIGINAL:
+        with (
+            reading(first, DatasetError, "is not a readable image", remedy=_REMEDY),
+            Image.open(first, formats=_FORMATS) as file,
+        ):
+            return Transform(1 if file.mode in _GREY else 3, file.height, file.width, original=True)
+    if size is None:
+        return Transform()
+    if not isinstance(size, int) or not 1 <= size <= _LARGEST:
+        raise DatasetError(f"size must be a number of pixels from 1 to {_LARGEST:,}, or {ORIGINAL!r}, got {size!r}")
+    return Transform(3, size, size)
 
 
-def _cut(image: Image.Image) -> Image.Image:
-    if image.size == (SIZE, SIZE):
+def _cut(image: Image.Image, size: int) -> Image.Image:
+    if image.size == (size, size):
         return image
     shorter = min(image.size)
     if max(image.size) > _LONGEST * shorter:  # a strip of pixels would grow by the square of its length
         image = _middle(image, *(min(side, _LONGEST * shorter) for side in image.size))
-    width, height = (_SHORTER_SIDE * side // shorter for side in image.size)
-    return _middle(image.resize((width, height), Image.Resampling.BILINEAR), SIZE, SIZE)
+    width, height = (_SHORTER_SIDE * size // SIZE * side // shorter for side in image.size)
+    return _middle(image.resize((width, height), Image.Resampling.BILINEAR), size, size)
 
 
 def _middle(image: Image.Image, width: int, height: int) -> Image.Image:

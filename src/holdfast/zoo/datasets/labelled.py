@@ -4,13 +4,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import DatasetError, InvalidArgument
+from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
+from holdfast.validation import check_count
 
 
 class LabelledData(ABC):
@@ -45,12 +46,19 @@ class LabelledData(ABC):
     def check(self, on_images: OnDone = ignore) -> None:
         """Refuse now whatever could not be read later."""
 
+    def changes(self) -> str:
+        """What reading the inputs changes about them, in words; nothing where they are as they are stored."""
+        return ""
+
     @abstractmethod
     def digest(self) -> str:
         """A hash of the inputs as they are stored: equal for equal inputs, different for others."""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}: {len(self):,} inputs of shape {tuple(self.shape)})"
 
     def __getitem__(self, position: int) -> tuple[NDArray[np.float32], int]:
         """An input and its label, as datasets of torch give them."""
@@ -61,7 +69,8 @@ class LabelledData(ABC):
 
     def every(self, skip: int, at_most: int | None) -> Self:
         """Every ``skip``-th input from the first, ``at_most`` of them."""
-        return self.at(slice(None, None if at_most is None else skip * at_most, skip))
+        check_count("skip", skip)
+        return self.at(slice(None, None if at_most is None else skip * check_count("at_most", at_most), skip))
 
     def batch(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Several images in [0, 1]."""
@@ -82,17 +91,7 @@ class Images:
         return self._data.image(int(self._positions[position]))
 
 
-def as_labelled(data: "LabelledData | NDArray[Any]") -> "LabelledData":
-    """A dataset; an array becomes one without labels, in its order."""
-    if isinstance(data, LabelledData):
-        return data
-    inputs = np.asarray(data)
-    if inputs.ndim == 0:
-        raise InvalidArgument(f"data must be a dataset, or an array with one input per row, got {data!r}")
-    return LabelledInputs("inputs", inputs, np.zeros(len(inputs), dtype=np.int64), np.arange(len(inputs)))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelledInputs(LabelledData):
     """Images in memory, as they are stored (uint8, or float in [0, 1]).
 

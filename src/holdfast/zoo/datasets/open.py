@@ -7,7 +7,7 @@ from holdfast.errors import DatasetError
 from holdfast.zoo.datasets.cifar10 import holds_cifar10, load_cifar10
 from holdfast.zoo.datasets.embedded import load_fashion_mnist
 from holdfast.zoo.datasets.idx import holds_idx, load_idx
-from holdfast.zoo.datasets.image_folder import load_image_folder, splits_of
+from holdfast.zoo.datasets.image_folder import ImageFolder, load_image_folder, splits_of
 from holdfast.zoo.datasets.labelled import LabelledData
 from holdfast.zoo.datasets.npz import load_npz
 
@@ -16,8 +16,20 @@ IMAGENET = "imagenet"
 IMAGENET_DIR = "IMAGENET_DIR"
 
 
-def open_dataset(name: str, *, split: str = "test") -> LabelledData:
-    """A dataset by name, or a path: an .npz archive, a folder of IDX files or of CIFAR-10, a folder of folders of images."""
+def open_dataset(name: str, *, split: str = "test", size: int | str | None = None) -> LabelledData:
+    """A dataset by name, or a path: an .npz archive, a folder of IDX files or of CIFAR-10, a folder of folders of images.
+
+    ``size`` is what image files are resized to, 224 unless given, or ``"original"`` for files that are alike.
+    """
+    found = _open(name, split, size)
+    if size is not None and not isinstance(found, ImageFolder):
+        raise DatasetError(
+            f"a size ({size}) is for folders of image files; {name} holds images of one size, and keeps it"
+        )
+    return found
+
+
+def _open(name: str, split: str, size: int | str | None) -> LabelledData:
     if name == EMBEDDED:
         if split != "test":
             raise DatasetError(
@@ -33,7 +45,7 @@ def open_dataset(name: str, *, split: str = "test") -> LabelledData:
             return load_idx(path, split)
         if holds_cifar10(path):
             return load_cifar10(path, split)
-        images = load_image_folder(path, split)
+        images = load_image_folder(path, split, size)
         if images is not None:
             return images
         if others := splits_of(path):

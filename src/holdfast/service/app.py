@@ -1,0 +1,216 @@
+"""The service over HTTP: routes, request bodies and error responses."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
+from PIL import Image
+from starlette.exceptions import HTTPException
+
+from holdfast.errors import HoldfastError, InvalidArgument, InvalidInput
+from holdfast.inputs import range_of
+from holdfast.noise import noise_fields
+from holdfast.service.callers import Keys
+from holdfast.service.connection import EventStream, Upload, out_of_time, upload_of, while_connected
+from holdfast.service.metrics import CONTENT_TYPE
+from holdfast.service.questions import CertifyQuery, DecideQuery
+from holdfast.service.refusals import Refusal, error_response, refusals
+from holdfast.service.schema import A_CERTIFICATE, STREAM, an_input, with_limits
+from holdfast.service.security import SecurityMiddleware
+from holdfast.service.service import Service, Watched
+from holdfast.service.shares import FairShare
+from holdfast.service.views import measure_view, noise_view, promise_view
+from holdfast.version import installed_version
+
+_LAST_WORDS_S = 30.0
+
+
+def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None = None) -> SecurityMiddleware:
+    """The application for any ASGI server; ``host`` is where it will be bound. It starts the service and closes it."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            service.close()
+
+    app = FastAPI(
+        title="Holdfast",
+        version=installed_version(),
+        summary="Certified confidence: how low can an attacker within radius R push the average score?",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    _handle_refusals(app)
+    _add_state(app, service)
+    _add_questions(app, service)
+    _add_page(app)
+    with_limits(app.openapi(), service.limits.copies, service.measures)
+    return SecurityMiddleware(app, service.metrics, host=host, keys=keys or Keys())
+
+
+def _handle_refusals(app: FastAPI) -> None:
+    @app.exception_handler(HoldfastError)
+    async def refused(_: Request, error: HoldfastError) -> Response:
+        if isinstance(error, Refusal):
+            return error_response(error.status, str(error), error.headers)
+        status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
+        return error_response(status, str(error))
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return error_response(500, f"the service failed on this request ({type(error).__name__}); its log says more")
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
+        return error_response(422, "; ".join(said)[:1000])
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> Response:
+        return error_response(error.status_code, str(error.detail), error.headers)
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    served, limits = service.served, service.limits
+
+    @app.get("/v1/health", responses=refusals(403))
+    async def health() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/v1/ready", responses=refusals(403, 503))
+    async def ready() -> dict[str, str]:
+        """The device works; 503 if it does not."""
+        if not service.scheduler.alive:
+            raise Refusal(503, "the device does not work")
+        return {"status": "ready"}
+
+    @app.get("/v1/metrics", responses=refusals(401, 403), response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    @app.get("/v1/model", responses=refusals(401, 403))
+    async def model() -> dict[str, Any]:
+        """What is served, and within which limits."""
+        return {
+            "name": served.name,
+            **noise_fields(served.smoothed.noise),
+            "noise": noise_view(served.smoothed.noise),
+            "measures": [measure_view(info) for info in service.measures],
+            "shape": list(served.shape),
+            "labels": list(served.labels),
+            "samples": 0 if served.samples is None else len(served.samples),
+            "limits": {"copies": limits.copies, "seconds": limits.seconds, "upload": limits.upload},
+            "triage": None if served.triage is None else promise_view(served.triage),
+            "version": installed_version(),
+        }
+
+    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=_Picture)
+    async def sample(position: int) -> Response:
+        """One of the samples, as PNG."""
+        if served.samples is None or not 0 <= position < len(served.samples):
+            raise Refusal(404, f"there is no sample {position}")
+        bytes_ = np.rint(served.samples.image(position) * 255).astype(np.uint8)
+        pixels = bytes_[0] if bytes_.shape[0] == 1 else np.moveaxis(bytes_, 0, -1)
+        target = io.BytesIO()
+        Image.fromarray(pixels).save(target, "PNG")
+        label = int(served.samples.labels[position])
+        return _Picture(target.getvalue(), headers={"X-Label": str(label)})
+
+
+class _Picture(Response):
+    media_type = "image/png"
+
+
+def _add_questions(app: FastAPI, service: Service) -> None:
+    refused = refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
+    served, seconds = service.served, service.limits.seconds
+    body = an_input(served.shape, within=range_of(served.smoothed.inputs, served.shape))
+
+    given = partial(upload_of, limits=service.limits, room=FairShare(service.limits.bodies))
+
+    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, bytes]]) -> Response:
+        async with given(request) as upload:
+            with service.scheduler.admission(upload.caller.name):
+                found = await while_connected(request.receive, work(upload), seconds)
+        return Response(found, media_type="application/json")
+
+    async def stream(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Watched]]) -> EventStream:
+        async with given(request) as upload:
+            with ExitStack() as stack:
+                stack.enter_context(service.scheduler.admission(upload.caller.name))
+                asked, events = await while_connected(request.receive, work(upload), seconds)
+                stack.callback(service.forget, asked)
+                # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
+                timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
+                stack.callback(timer.cancel)
+                return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
+
+    @app.post("/v1/certify", responses=refused, openapi_extra=body)
+    async def certify(request: Request, question: CertifyQuery) -> Response:
+        """A certificate from n copies: that of ``SmoothedClassifier.certify`` with the same seed, as ``to_dict()`` writes it."""
+        return await answer(request, partial(service.certify, question=question))
+
+    @app.post("/v1/decide", responses=refused, openapi_extra=body)
+    async def decide(request: Request, question: DecideQuery) -> Response:
+        """Is the confidence at least so much within the radius? Stops as soon as it knows."""
+        return await answer(request, partial(service.decide, question=question))
+
+    @app.post("/v1/triage", responses={**refused, **refusals(404)}, openapi_extra=an_input(served.shape, within=None))
+    async def triage(request: Request) -> Response:
+        """Accept a class, or hand the input to a human, by the rule that the service was started with."""
+        return await answer(request, service.triage)
+
+    streamed = partial(
+        app.post, responses={**refused, **STREAM}, openapi_extra=body, response_class=EventStream, status_code=200
+    )
+
+    @streamed("/v1/certify/stream")
+    async def certify_stream(request: Request, question: CertifyQuery) -> EventStream:
+        """The same while one watches: a line of JSON for each event. Alpha is divided among the looks that are planned."""
+        return await stream(request, partial(service.watch_certify, question=question))
+
+    @streamed("/v1/decide/stream")
+    async def decide_stream(request: Request, question: DecideQuery) -> EventStream:
+        """A decision while one watches; it costs no alpha to look at it."""
+        return await stream(request, partial(service.watch_decide, question=question))
+
+    @app.delete("/v1/requests/{identity}", responses=refusals(401, 403, 404, 422))
+    async def stop(identity: str) -> dict[str, str]:
+        """Stop a request: the device is free after its present round, and a stream ends with its last look's certificate."""
+        if not service.stop(identity):
+            raise Refusal(404, f"there is no open request {identity[:40]!r}")
+        return {"status": "stopped"}
+
+    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503), openapi_extra=A_CERTIFICATE)
+    async def read(request: Request) -> Response:
+        """A certificate that was exported: its curves, computed again from its counts."""
+        return await answer(request, service.read)
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = Path(__file__).parent / "page"
+    app.mount("/page", StaticFiles(directory=folder))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(folder / "index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> FileResponse:
+        return FileResponse(folder / "docs.html")

@@ -1,0 +1,136 @@
+"""The scheduler's thread: requests of all callers share batches, in jobs of a quarter of a second."""
+
+import logging
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+
+from holdfast.errors import ModelError
+from holdfast.sampling.local import LocalSampler
+from holdfast.sampling.scheduler import Done, JobSizer, Scheduler
+from holdfast.service.metrics import Load
+from holdfast.service.refusals import Refusal
+from holdfast.service.requests import AnyServed
+from holdfast.service.shares import FairShare
+
+_JOB_S = 0.25
+_LEAST_JOB = 256
+_SHARING = 8
+_BROKEN = 3
+_LONGEST_WAIT_S = 60
+_log = logging.getLogger("holdfast.service")
+
+
+class BatchScheduler:
+    """Requests take turns: a job is a quarter of a second's copies, divided among those whose turn it is.
+
+    What one request does cannot disturb another: a copy's counts depend on its span alone, and a request whose input the
+    model cannot answer fails by itself. One that was stopped is left out of the next job. All but the thread's own work is
+    called from one thread, the server's.
+    """
+
+    def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
+        self.load = Load(capacity=queue)
+        self._places = FairShare(queue)
+        self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
+        self._open: set[AnyServed] = set()
+        self._closing = False
+        self._sampler = sampler
+        self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop every request, and the thread after its present job."""
+        self._closing = True
+        self._arrived.put(None)
+        for request in list(self._open):
+            request.stop(Refusal(503, "the service is closing"))
+        if self._thread.is_alive():
+            self._thread.join()
+        self._sampler.workers.pool.shutdown()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs and its last jobs did not all fail."""
+        return self._thread.is_alive() and not self._closing and self.load.failures < _BROKEN
+
+    @contextmanager
+    def admission(self, caller: str) -> Iterator[None]:
+        """A place in the queue, for as long as a caller is being answered; refused at once if this one may have no more."""
+        if not self._places.take(caller, 1):
+            raise Refusal(
+                429,
+                f"{self.load.taken} of {self.load.capacity} places are taken, and a caller may have as many as are free; "
+                f"try again later",
+                {"Retry-After": str(self._patience())},
+            )
+        self.load.taken += 1
+        try:
+            yield
+        finally:
+            self.load.taken -= 1
+            self._places.give(caller, 1)
+
+    def submit(self, request: AnyServed) -> None:
+        """Let a request take part from the next job on."""
+        if self._closing:
+            raise Refusal(503, "the service is closing")
+        if not self._thread.is_alive():
+            raise Refusal(503, "the device does not work")
+        self._open.add(request)
+        self._arrived.put(request)
+
+    def _patience(self) -> int:
+        """Seconds until a place should be free, from how fast requests were answered so far."""
+        if not self.load.speed:
+            return 1
+        waiting = list(self._open)
+        copies = sum(request.n - (0 if request.evidence is None else request.evidence.n) for request in waiting)
+        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
+
+    def _work(self) -> None:
+        sizer = JobSizer(
+            _LEAST_JOB,
+            _JOB_S,
+            least=_LEAST_JOB,
+            together=self._sampler.together,
+            sharing=_SHARING,
+            most_open=self.load.capacity,
+        )
+        scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
+        for request in scheduler.run(self._requests()):
+            self._open.discard(request)
+
+    def _requests(self) -> Iterator[AnyServed | None]:
+        """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""
+        while True:
+            try:
+                request = self._arrived.get(block=not self._open)
+            except Empty:
+                yield None
+                continue
+            if request is None:
+                return
+            yield request
+
+    def _measure(self, done: Done) -> None:
+        """Count a job; one that the model refused says nothing about the device."""
+        load = self.load
+        if isinstance(done.counts, Exception):
+            if not isinstance(done.counts, ModelError):
+                load.failures += 1
+                _log.error("a job failed", exc_info=done.counts)
+            return
+        load.failures = 0
+        load.copies += done.job.copies
+        load.rounds += 1
+        load.shared_rounds += len(done.job.requests) > 1
+        speed = done.job.copies / max(done.seconds, 1e-4)
+        # A job that was over at once says little about speed: starting it is most of what it took.
+        if done.seconds > _JOB_S / 10 or speed > load.speed:
+            load.speed = speed if not load.speed else 0.7 * load.speed + 0.3 * speed

@@ -1,0 +1,108 @@
+"""What callers may ask: the question is in the query, the input is the body."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.errors import InvalidArgument
+from holdfast.measures import MeasureInfo
+from holdfast.noise import check_seed, secret_seed
+from holdfast.service.callers import Caller
+from holdfast.service.limits import MOST_MEASURES, Limits
+from holdfast.service.refusals import Refusal
+
+SEEDED_BY = ("service", "fresh", "caller")
+"""Asking again gives the same noise; gives other noise each time; a caller chose the noise, and could have tried many."""
+_MOST = 2**40
+_USUAL = 100_000
+_BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
+
+
+class _Question(BaseModel):
+    """What every question has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    alpha: float = Field(1e-3, ge=1e-12, le=0.5, description="Total failure probability of the answer.")
+    n0: int = Field(100, ge=1, le=100_000, description="Other noisy copies, to choose the class.")
+    seed: str | None = Field(
+        None,
+        pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
+        description="For a replay. By default it follows from the input and the service's secret, and is recorded on the "
+        "certificate. A certificate whose caller chose the seed convinces nobody but that caller.",
+    )
+    index: int | None = Field(
+        None, ge=0, lt=2**31, description="Keys the noise together with a seed that is given; by default 0."
+    )
+    fresh: bool = Field(
+        False,
+        description="Noise that was never drawn before, for callers who may. Keeping the best of several is choosing.",
+    )
+
+    def chosen_seed(self, limits: Limits, caller: Caller) -> int | None:
+        """The caller's or a fresh one, if that is allowed; None for the service's own."""
+        if self.seed is None and self.index is not None:
+            raise InvalidArgument("index keys the noise together with a seed: give both, or neither")
+        if self.seed is not None and self.fresh:
+            raise InvalidArgument("fresh noise has no seed that is known before: give seed, or fresh, or neither")
+        if self.fresh:
+            if not caller.fresh:
+                raise Refusal(403, "this caller may not ask for fresh noise; leave fresh out")
+            return secret_seed()
+        if self.seed is None:
+            return None
+        if not limits.replays:
+            raise Refusal(403, "this service draws all seeds itself (its operator allows no replays); leave seed out")
+        return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
+
+    @property
+    def seeded_by(self) -> str:
+        """Who chose the seed: one of SEEDED_BY."""
+        return "caller" if self.seed is not None else "fresh" if self.fresh else "service"
+
+
+class CertifyQuestion(_Question):
+    """A certificate: bounds for every radius at once."""
+
+    n: int | None = Field(None, ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")
+    claims: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=MOST_MEASURES + 1,
+        description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
+    )
+    sides: Literal["lower", "both"] = Field("lower", description="'both' adds upper bounds.")
+    radii: list[Annotated[float, Field(ge=0, le=1e6)]] | None = Field(
+        None, max_length=100, description="Radii at which the bounds are given, too, below 'bounds'."
+    )
+
+
+class DecideQuestion(_Question):
+    """One question, answered with as few copies as it takes."""
+
+    at_least: float = Field(allow_inf_nan=False, description="The confidence asked for.")
+    radius: float = Field(ge=0, le=1e6, description="The radius within which it must hold.")
+    measure: str | None = Field(None, description="Which of the measures that are counted; by default the first.")
+    n_max: int | None = Field(None, ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")
+
+
+def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:
+    """The measure that a decision is about, if it is counted here; by default the first."""
+    for info in measures:
+        if asked in (None, info.name):
+            return info
+    raise InvalidArgument(f"measure must be one of {', '.join(info.name for info in measures)}, got {asked}")
+
+
+def copies_of(name: str, asked: int | None, limits: Limits) -> int:
+    """The number of copies asked for, checked against the limit for one caller."""
+    copies = min(_USUAL, limits.copies) if asked is None else asked
+    if copies > limits.copies:
+        raise InvalidArgument(f"{name} must be at most {limits.copies:,} on this service, got {copies:,}")
+    return copies
+
+
+CertifyQuery = Annotated[CertifyQuestion, Query()]
+DecideQuery = Annotated[DecideQuestion, Query()]

@@ -1,0 +1,174 @@
+"""Running the service: an address, a bound on connections, logs, a browser, a clean end."""
+
+import errno
+import logging
+import os
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from holdfast.errors import InvalidArgument, RunError
+from holdfast.service.app import create_app
+from holdfast.service.callers import Keys, read_secret
+from holdfast.service.limits import Limits, upload_for
+from holdfast.service.protocol import BoundedProtocol
+from holdfast.service.security import ACCESS_LOG, is_loopback
+from holdfast.service.service import Served, Service
+from holdfast.smoothed import SmoothedClassifier
+from holdfast.triage import Triage
+from holdfast.validation import check_count
+from holdfast.zoo.datasets.labelled import LabelledData
+
+_CLOSING_S = 5
+_RESTING_S = 15
+_CONNECTIONS = 512
+_FILES = 64
+_LOG_BYTES = 2**23
+_LOG_FILES = 4
+
+
+def check_address(host: str, port: int, keys: Keys) -> None:
+    """Refuse an address that others can reach without a key."""
+    check_count("port", port, at_least=0, at_most=65_535)
+    if not keys.needed and not is_loopback(host):
+        raise InvalidArgument(
+            f"host {host} can be reached from other machines, which needs an API key: set HOLDFAST_API_KEY, give a file of "
+            f"keys (--keys), or serve this machine only, as 127.0.0.1"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the address, or say who else may have it."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # Named TCP, or asyncio would not turn off the delay that adds 40 ms to every answer.
+        taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind((host, port))
+        except OSError:
+            taken.close()
+            raise
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise RunError(
+                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another port"
+            ) from error
+        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
+    return taken
+
+
+class _Server(uvicorn.Server):
+    """Stops open work before it waits for the connections to close."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """An interrupt, or a request to end."""
+        self._service.stop_all()
+        super().handle_exit(sig, frame)
+
+
+def config_for(service: Service, *, host: str, keys: Keys, resting_seconds: int = _RESTING_S) -> uvicorn.Config:
+    """uvicorn's options for a service; whoever neither asks nor reads for so long is disconnected."""
+    return uvicorn.Config(
+        create_app(service, host=host, keys=keys),
+        http=BoundedProtocol,
+        log_config=None,
+        access_log=False,  # queries may hold seeds
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        backlog=most_connections(),
+        timeout_graceful_shutdown=_CLOSING_S,
+        timeout_keep_alive=resting_seconds,
+    )
+
+
+def most_connections() -> int:
+    """How many connections may be open: they leave room for some that are just being accepted, and for files."""
+    if os.name != "posix":
+        return _CONNECTIONS
+    import resource
+
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(8, min(_CONNECTIONS, (descriptors - _FILES) // 4))
+
+
+def serve(
+    smoothed: SmoothedClassifier,
+    shape: Sequence[int],
+    *,
+    name: str = "model",
+    labels: Sequence[str] = (),
+    samples: LabelledData | None = None,
+    triage: Triage | None = None,
+    limits: Limits | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8023,
+    key: str | None = None,
+    keys: Path | None = None,
+    secret: Path | None = None,
+    access_log: Path | None = None,
+    log_level: int = logging.ERROR,
+    browser: bool = False,
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve a classifier for inputs of one shape, with a page and over HTTP, until interrupted.
+
+    Arguments:
+        name: what is served.
+        labels: names of the classes.
+        samples: inputs that a visitor of the page may pick.
+        triage: by which ``POST /v1/triage`` accepts a class or hands the input to a human.
+        limits: what one caller may ask; by default, bodies may have as many bytes as inputs of this shape need.
+        key, keys: what callers must send: one key, or a file of keys. Needed where others can reach the service.
+        secret: a file with what the noise of answers follows from, made if it is not there; by default another one each time.
+        access_log: a file for a line of JSON for each answer.
+        browser: whether to open the page.
+        say: told where it is served.
+    """
+    known = Keys(key, keys)
+    check_address(host, port, known)
+    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage)
+    # A caller's open requests may not take all connections.
+    given, most = limits or Limits(upload=upload_for(shape)), most_connections()
+    service = Service(
+        served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
+    )
+    _start_logging(log_level, access_log)
+    with listen(host, port) as taken:
+        found = taken.getsockname()[1]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
+        config = config_for(service, host=host, keys=known)
+        taken.listen()  # whoever comes now waits until the server is up
+        say(f"serving {name} at {url} (Ctrl-C stops)")
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        with suppress(KeyboardInterrupt):
+            _Server(config, service).run(sockets=[taken])
+        say("stopped")
+
+
+def _start_logging(level: int, access_log: Path | None) -> None:
+    """To stderr from this level on; answers also to a file, of which old parts are deleted."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if access_log is not None:
+        try:
+            file = RotatingFileHandler(access_log, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
+        except OSError as error:
+            raise RunError(f"cannot write the access log {access_log}: {error}; choose another file") from error
+        file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        ACCESS_LOG.addHandler(file)
+        ACCESS_LOG.setLevel(logging.INFO)
+        ACCESS_LOG.propagate = level <= logging.INFO

@@ -1,0 +1,400 @@
+"""The service without its HTTP: a model, its device, and what is made of a body and a question."""
+
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast.bands.calibration import not_kept
+from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.describe import format_confidence
+from holdfast.certificates.settings import Settings
+from holdfast.errors import InvalidArgument
+from holdfast.inputs import GridInput, check_input, on_grid, step_for
+from holdfast.models.spot_check import check_calibrated
+from holdfast.noise import sampled_noise, secret_seed
+from holdfast.sampling import DecideRequest
+from holdfast.sampling.engine import Workload
+from holdfast.sampling.local import LocalSampler
+from holdfast.sampling.requests import LooksRequest
+from holdfast.sequential import SequentialTest
+from holdfast.sequential.looks import Look, plan_looks
+from holdfast.service.batch_scheduler import BatchScheduler
+from holdfast.service.callers import NoiseSource
+from holdfast.service.certificate_upload import read_certificate
+from holdfast.service.connection import Upload
+from holdfast.service.limits import Limits
+from holdfast.service.metrics import Metrics
+from holdfast.service.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
+from holdfast.service.refusals import Refusal
+from holdfast.service.requests import AnyServed, ServedRequest
+from holdfast.service.shares import FairPool
+from holdfast.service.uploads import read_input
+from holdfast.service.views import (
+    certificate_view,
+    copies_view,
+    curve_view,
+    decision_view,
+    pixels_view,
+    progress_view,
+    selection_view,
+    verdict_view,
+)
+from holdfast.smoothed import SmoothedClassifier
+from holdfast.triage import Triage
+from holdfast.zoo.datasets.labelled import LabelledData
+
+_THREADS = 4
+SHOWN = 18
+"""Noisy copies that a watcher gets to see."""
+
+Event = dict[str, Any]
+Watched = tuple[AnyServed, AsyncIterator[Event]]
+"""A request, and what a watcher sees of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """What is served: a smoothed classifier for inputs of one shape, and what is known about it.
+
+    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted.
+    """
+
+    smoothed: SmoothedClassifier
+    shape: tuple[int, ...]
+    name: str = "model"
+    labels: tuple[str, ...] = ()
+    samples: LabelledData | None = field(default=None, repr=False)
+    triage: Triage | None = field(default=None, repr=False)
+
+
+class Service:
+    """Answers questions. One thread runs copies; others read uploads and make certificates of counts, one thing at a time for a caller.
+
+    An answer is a coroutine: when it is cancelled, the device does not work for it any longer.
+    """
+
+    def __init__(self, served: Served, limits: Limits, secret: bytes | None = None) -> None:
+        self.served = served
+        self.limits = limits
+        self.measures = tuple(measure.info for measure in served.smoothed.measures)
+        if served.triage is not None:
+            _check_triage(served.triage, served.smoothed, limits)
+        # The model is checked here: one that is no classifier is refused before the first visitor comes.
+        smoothed = served.smoothed
+        like = torch.full(served.shape, 0.5)
+        self.step = self._step()
+        work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
+        sampler = LocalSampler(smoothed.model, work)
+        self.scheduler = BatchScheduler(sampler, queue=limits.queue)
+        self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
+        self._pool = FairPool(_THREADS, "holdfast-bounds")
+        self._noise = NoiseSource(secret)
+        self._open: dict[str, AnyServed] = {}
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.scheduler.start()
+
+    def close(self) -> None:
+        """Stop all work and wait for the threads."""
+        self.scheduler.close()
+        self._pool.close()
+
+    async def certify(self, upload: Upload, question: CertifyQuestion) -> bytes:
+        """A certificate with all of alpha, as JSON."""
+        pending = await self._pending(upload, question, watched=False)
+        await self._sampled(pending.request)
+        return await self._pool.run(
+            upload.caller.name, lambda: to_json(self._document(self._certificate(pending, 1), pending))
+        )
+
+    async def decide(self, upload: Upload, question: DecideQuestion) -> bytes:
+        """A decision, as JSON."""
+        request = await self._decide_request(upload, question, watched=False)
+        await self._sampled(request)
+        return to_json(self._decided(request))
+
+    async def triage(self, upload: Upload) -> bytes:
+        """What is done with an input, as JSON.
+
+        Its noise is drawn anew each time and never told: the rule's guarantee is about inputs that were chosen without
+        having seen it, and whoever had found an input that is wrongly accepted could otherwise send it again and again.
+        """
+        triage = self.served.triage
+        if triage is None:
+            raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
+        at = await self._read(upload, leeway=triage.radius)
+        looks = (Look(triage.n, 1.0),)
+        inner = LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift)
+        request = ServedRequest(inner, caller=upload.caller.name)
+        pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
+        await self._sampled(request)
+        found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
+        return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
+
+    async def read(self, upload: Upload) -> bytes:
+        """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
+        return await self._pool.run(f"{upload.caller.name} reads", lambda: _curves(upload.content, self.limits))
+
+    async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
+        """A certificate while one watches: alpha is divided among the planned looks."""
+        pending = await self._pending(upload, question, watched=True)
+        self._submit(pending.request)
+        return pending.request, self._certify_events(pending)
+
+    async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
+        """A decision while one watches, which costs no alpha."""
+        request = await self._decide_request(upload, question, watched=True)
+        self._submit(request)
+        return request, self._decide_events(request)
+
+    def stop(self, identity: str) -> bool:
+        """Stop a request; whether there was one of that name."""
+        request = self._open.get(identity)
+        if request is not None:
+            request.stop()
+        return request is not None
+
+    def stop_all(self) -> None:
+        """The service is about to close: streams end with what they have."""
+        for request in list(self._open.values()):
+            request.stop(Refusal(503, "the service is closing"))
+
+    def forget(self, request: AnyServed) -> None:
+        """Its caller has the answer, or has gone: the device must not work for it any longer."""
+        request.stop()
+        self._open.pop(request.id, None)
+
+    async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
+        """Check everything about a certificate; refused if its last look could certify nothing."""
+        n = copies_of("n", question.n, self.limits)
+        chosen = question.chosen_seed(self.limits, upload.caller)
+        looks = plan_looks(n) if watched else (Look(n, 1.0),)
+        asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
+        settings = await self._pool.run(
+            upload.caller.name, lambda: asked.resolved(self.measures, self.served.smoothed.noise)
+        )
+        at = await self._read(upload)
+        seed = self._noise.seed("certify", at.x) if chosen is None else chosen
+        inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
+        request = ServedRequest(
+            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
+        )
+        return PendingCertificate(request, settings, question.alpha, question.radii)
+
+    async def _decide_request(
+        self, upload: Upload, question: DecideQuestion, *, watched: bool
+    ) -> ServedRequest[DecideRequest]:
+        """Check everything about a decision."""
+        n_max = copies_of("n_max", question.n_max, self.limits)
+        chosen = question.chosen_seed(self.limits, upload.caller)
+        measure = measure_of(question.measure, self.measures)
+        test = partial(
+            SequentialTest,
+            at_least=question.at_least,
+            radius=question.radius,
+            support=measure.support,
+            alpha=question.alpha,
+            n_max=n_max,
+        )
+        noise = self.served.smoothed.noise
+        test(noise=noise)  # refused before the input is read
+        at = await self._read(upload)
+        inner = DecideRequest(
+            at.x,
+            self._noise.seed("decide", at.x) if chosen is None else chosen,
+            question.index or 0,
+            question.n0,
+            n_max,
+            test(noise=sampled_noise(noise, self.step, at.shift)),
+            measure.name,
+        )
+        return ServedRequest(
+            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
+        )
+
+    def _step(self) -> float:
+        """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
+        smoothed, triage = self.served.smoothed, self.served.triage
+        if triage is not None:
+            return triage.origin.step
+        if smoothed.step is not None:
+            return smoothed.step
+        return step_for(np.zeros(self.served.shape), smoothed.inputs, smoothed.noise)
+
+    async def _read(self, upload: Upload, *, leeway: float | None = None) -> GridInput:
+        smoothed, shape = self.served.smoothed, self.served.shape
+
+        def read() -> GridInput:
+            given = check_input(read_input(upload.content, upload.kind, shape), smoothed.inputs, leeway=leeway)
+            if leeway is None:
+                return on_grid(given, self.step, smoothed.noise)
+            return on_grid(given, self.step, smoothed.noise, farthest=math.inf)  # no adversary may choose to be refused
+
+        return await self._pool.run(upload.caller.name, read)
+
+    def _submit(self, request: AnyServed) -> None:
+        self.scheduler.submit(request)
+        self._open[request.id] = request
+
+    async def _sampled(self, request: AnyServed) -> None:
+        """Have a request sampled to its end."""
+        self._submit(request)
+        try:
+            async for _ in request.changes():
+                pass
+        finally:
+            self.forget(request)
+        if request.error is not None:
+            raise request.error
+        self.metrics.took(request.seconds)
+
+    async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
+        """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
+
+        A look's certificate has its share of alpha; whoever stops keeps that of the last look.
+        """
+        request = pending.request
+        yield _accepted(request, [look.n for look in request.inner.looks])
+        told = 0
+        async for event in self._sampling(request):
+            yield event
+            if told < len(request.inner.looked) and not request.over:
+                told = len(request.inner.looked)
+                look = await self._pool.run(request.caller, partial(self._view, pending, told))
+                yield {"event": "look", **look}
+        last: Event = {"certificate": None, "view": None}
+        if request.inner.looked:
+            self.metrics.took(request.seconds)
+            last = await self._pool.run(request.caller, lambda: self._last(pending))
+        yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
+
+    async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
+        """What a watcher sees of a question on the way to its answer."""
+        yield _accepted(request, [])
+        async for event in self._sampling(request):
+            if event["event"] == "progress":
+                event["evidence"] = request.inner.test.progress
+            yield event
+        if request.error is None:
+            self.metrics.took(request.seconds)
+            decision = self._decided(request)
+            yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
+        else:
+            yield {"event": "stopped", "decision": None, **_trouble(request)}
+
+    def _decided(self, request: ServedRequest[DecideRequest]) -> Event:
+        decision = decision_view(request, self.served.smoothed.noise)
+        return {**decision, **self._named(decision["predicted"])}
+
+    async def _sampling(self, request: AnyServed) -> AsyncIterator[Event]:
+        """The chosen class, some copies, and where the counts stand; a slow watcher misses steps, and delays nobody."""
+        chosen = shown = False
+        counted = 0
+        async for _ in request.changes():
+            if not chosen and request.selection is not None:
+                chosen = True
+                chosen_class = selection_view(request.selection)
+                yield {"event": "chosen", **chosen_class, **self._named(chosen_class["predicted"])}
+            if not shown and request.shown is not None:
+                shown = True
+                copies = await self._pool.run(
+                    request.caller, lambda: copies_view(request, self.served.smoothed, self.step)
+                )
+                yield {"event": "copies", "copies": copies}
+            evidence = request.evidence
+            if evidence is not None and evidence.n > counted:
+                counted = evidence.n
+                yield {"event": "progress", **progress_view(evidence, request.n)}
+
+    def _certificate(self, pending: "PendingCertificate", looked: int) -> Certificate:
+        """Of the counts as they stood at the last of so many looks."""
+        request = pending.request
+        found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
+        made = self.served.smoothed.provenance(self.step, **request.keyed)
+        whole = pending.settings.certificate(found.selection, found.evidence, made)
+        return replace(whole, alpha=pending.alpha, share=look.share)
+
+    def _view(self, pending: "PendingCertificate", looked: int) -> Event:
+        certificate = self._certificate(pending, looked)
+        return certificate_view(certificate, seeded_by=pending.request.seeded_by, last=False)
+
+    def _last(self, pending: "PendingCertificate") -> Event:
+        """The certificate of the last look, to keep and to show."""
+        certificate = self._certificate(pending, len(pending.request.inner.looked))
+        view = certificate_view(certificate, seeded_by=pending.request.seeded_by)
+        return {"certificate": self._document(certificate, pending), "view": view}
+
+    def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
+        """The certificate for JSON; what the class is called, who chose its seed, and its bounds at the radii asked for."""
+        document = {
+            **certificate.to_dict(),
+            "seeded_by": pending.request.seeded_by,
+            **self._named(certificate.predicted),
+        }
+        if pending.radii is not None:
+            radii = np.array(pending.radii, dtype=np.float64)
+            curves = {name: curve_view(curve, radii) for name, curve in certificate.curves.items()}
+            document["bounds"] = {"radii": radii.tolist(), **curves}
+        return document
+
+    def _named(self, predicted: int | None) -> Event:
+        """What the class is called, if that is known."""
+        labels = self.served.labels
+        return {} if predicted is None or predicted >= len(labels) else {"label": labels[predicted]}
+
+
+@dataclass(frozen=True, eq=False)
+class PendingCertificate:
+    """A certificate on the way: its request, what is asked of its last look, and the alpha of all looks."""
+
+    request: ServedRequest[LooksRequest]
+    settings: Settings
+    alpha: float
+    radii: Sequence[float] | None = None
+
+
+def to_json(document: Event) -> bytes:
+    """Strict JSON: no NaN."""
+    return json.dumps(document, allow_nan=False).encode()
+
+
+def _curves(content: bytes, limits: Limits) -> bytes:
+    with not_kept():
+        certificate, seeded_by = read_certificate(content, limits)
+        return to_json(certificate_view(certificate, seeded_by=seeded_by))
+
+
+def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
+    """Refuse a rule that was chosen for something else than what is served."""
+    triage.check_network(smoothed.fingerprint)
+    origin, model = triage.origin, smoothed.model
+    got = (smoothed.noise, origin.step if smoothed.step is None else smoothed.step, model.name, model.precision)
+    if got != origin.network:
+        raise InvalidArgument(
+            f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[2]} and {got[3]}; "
+            f"serve what was calibrated, or calibrate what is served"
+        )
+    check_calibrated(smoothed.model, triage.spot_check)
+    copies_of("the n of the triage", triage.n, limits)
+
+
+def _accepted(request: AnyServed, looks: list[int]) -> Event:
+    """The request's name, for stopping it, and the input as it was understood."""
+    return {
+        "event": "accepted",
+        "id": request.id,
+        "n": request.n,
+        "looks": looks,
+        "input": pixels_view(request.x.numpy(), side=256),
+    }
+
+
+def _trouble(request: AnyServed) -> Event:
+    return {} if request.error is None else {"error": str(request.error)}
