@@ -294,7 +294,7 @@ class Service:
         chosen = shown = False
         counted = 0
         async for _ in request.changes():
-            if not chosen and request.selection is not None:
+            if not chosen and request.selection is not None and request.selection.n0 == request.n0:
                 chosen = True
                 chosen_class = selection_view(request.selection)
                 yield {"event": "chosen", **chosen_class, **self._named(chosen_class["predicted"])}
