@@ -1,5 +1,6 @@
 """Connections: whoever says nothing, or reads nothing, or opens many, keeps nobody else from being answered."""
 
+import logging
 import os
 import re
 import resource
@@ -93,6 +94,18 @@ def test_a_stream_that_is_never_read_is_dropped_and_its_work_with_it() -> None:
             time.sleep(0.01)
         assert found.service.scheduler.load.taken == 1
         assert found.idle(within=30)
+
+
+def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_and_says_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request = b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with running() as found, at_once(found.url, 1, request) as (line,):
+        assert b" 404 " in line.recv(4_096)
+        line.sendall(b"this is no chunk\r\n")
+        assert closed(line, within=5)
+        assert answered(found)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
