@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
-        self._service.stop_all()
+        self._service.scheduler.stop_all()
         super().handle_exit(sig, frame)
 
 

@@ -95,7 +95,6 @@ class Service:
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
-        self._open: dict[str, AnyServed] = {}
 
     def start(self) -> None:
         """Begin to work."""
@@ -141,31 +140,14 @@ class Service:
     async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
         """A certificate while one watches: alpha is divided among the planned looks."""
         pending = await self._pending(upload, question, watched=True)
-        self._submit(pending.request)
+        self.scheduler.submit(pending.request)
         return pending.request, self._certify_events(pending)
 
     async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
         """A decision while one watches, which costs no alpha."""
         request = await self._decide_request(upload, question, watched=True)
-        self._submit(request)
+        self.scheduler.submit(request)
         return request, self._decide_events(request)
-
-    def stop(self, identity: str) -> bool:
-        """Stop a request; whether there was one of that name."""
-        request = self._open.get(identity)
-        if request is not None:
-            request.stop()
-        return request is not None
-
-    def stop_all(self) -> None:
-        """The service is about to close: streams end with what they have."""
-        for request in list(self._open.values()):
-            request.stop(Refusal(503, "the service is closing"))
-
-    def forget(self, request: AnyServed) -> None:
-        """Its caller has the answer, or has gone: the device must not work for it any longer."""
-        request.stop()
-        self._open.pop(request.id, None)
 
     async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
@@ -235,18 +217,14 @@ class Service:
 
         return await self._pool.run(upload.caller.name, read)
 
-    def _submit(self, request: AnyServed) -> None:
-        self.scheduler.submit(request)
-        self._open[request.id] = request
-
     async def _sampled(self, request: AnyServed) -> None:
-        """Have a request sampled to its end."""
-        self._submit(request)
+        """Have a request sampled to its end; if nobody waits for that any more, it is stopped."""
+        self.scheduler.submit(request)
         try:
             async for _ in request.changes():
                 pass
         finally:
-            self.forget(request)
+            request.stop()
         if request.error is not None:
             raise request.error
         self.metrics.took(request.seconds)
