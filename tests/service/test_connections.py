@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from holdfast.service.limits import Limits
@@ -168,6 +169,31 @@ for name in ("one", "two"):
     for name in ("one", "two"):
         (line,) = (tmp_path / name).read_text().splitlines()
         assert json.loads(line.split(" ", 2)[2])["path"] == "/v1/health"
+
+
+def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_way_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://\S+/", service.stdout.readline())
+    assert address is not None
+    body = npy(np.full((1, 28, 28), 0.5, np.float32))
+    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+        seen = b""
+        while b'"look"' not in seen:
+            seen += stream.recv(4_096)
+        service.send_signal(signal.SIGHUP)
+        while part := stream.recv(4_096):
+            seen += part
+        last = seen.splitlines()[-4]
+        assert b'"stopped", "certificate": {' in last
+        assert b"the service is closing" in last
+        waiting.settimeout(20)
+        assert b" 503 " in waiting.recv(4_096)
+        out, errors = service.communicate(timeout=20)
+    assert (service.returncode, out.strip()) == (0, "stopped")
+    assert "Traceback" not in errors
 
 
 def test_with_few_descriptors_and_many_idle_connections_others_are_answered_and_the_log_stays_small(

@@ -1,5 +1,6 @@
 """Who may ask, from which page, and the headers that every response carries."""
 
+import asyncio
 import ipaddress
 import json
 import logging
@@ -87,7 +88,11 @@ class SecurityMiddleware:
         except Refusal as refusal:
             await error_response(refusal.status, str(refusal), refusal.headers)(scope, receive, sending)
             return
-        await self._app(scope, receive, sending)
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:  # the server closes, and has waited for long enough
+            if "status" not in answered:
+                await error_response(503, "the service is closing")(scope, receive, sending)
 
     def _owner(self, scope: Scope) -> Caller | None:
         """Whose key was sent; None where none is needed."""
