@@ -205,6 +205,17 @@ def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
         assert private not in "".join(lines)
 
 
+def test_a_stream_that_its_caller_leaves_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    question = "/v1/certify/stream?n=1000000"
+    with running() as found, caplog.at_level(logging.INFO):
+        body, kind = npy(images(1)[0]), {"Content-Type": NPY}
+        with found.client.stream("POST", question, content=body, headers=kind) as answer:
+            next(answer.iter_lines())
+        assert found.idle()
+    (line,) = [json.loads(each.getMessage()) for each in caplog.records if each.name == "holdfast.service.access"]
+    assert (line["path"], line["status"]) == ("/v1/certify/stream", 200)
+
+
 def test_a_caller_has_one_thread_at_a_time_until_its_work_ends_even_if_nobody_waits_for_it() -> None:
     go_on, begun = threading.Event(), list[str]()
 
