@@ -252,7 +252,9 @@ def test_a_long_selection_takes_turns_as_everything_else_does_and_chooses_the_sa
     one = replace(certify(5, n=20_000), caller="one")
     finished = Scheduler(executor, sizer(4_000, sharing=8), in_order=False).run([*long, one])
     assert next(finished) is one
-    copies = Counter(piece.open.request.caller for job in executor.jobs for piece in job.pieces for _ in range(piece.span.copies))
+    copies = Counter(
+        piece.open.request.caller for job in executor.jobs for piece in job.pieces for _ in range(piece.span.copies)
+    )
     assert copies["many"] < 1.5 * copies["one"]
     assert max(job.copies for job in executor.jobs) < 4_000 + BLOCK
     list(finished)

@@ -139,12 +139,10 @@ class _Open:
         """Pieces of about ``most`` copies; a selection comes before what is counted for its class, and a short one is not cut."""
         pieces: list[Piece] = []
         for number, span in enumerate(self.spans):
-            start, target = self.sent[number], span.target
-            selecting = span.counting is Counting.SELECTION
-            if not selecting:
-                target = self._target(span, pieces if together else [])
-                if target is None:
-                    continue
+            start, selecting = self.sent[number], span.counting is Counting.SELECTION
+            target = span.target if selecting else self._target(span, pieces if together else [])
+            if target is None:
+                continue
             whole = selecting and span.copies <= _SHORT
             stop = span.stop if whole else _cut(span, start, most - sum(piece.span.copies for piece in pieces))
             part = span if whole else replace(span, start=start, stop=stop, target=target)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
+from typing import cast
 
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalSampler
@@ -116,7 +117,7 @@ class BatchScheduler:
         )
         scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
-            del self._open[request.id]
+            del self._open[cast(AnyServed, request).id]
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""

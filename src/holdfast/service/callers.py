@@ -76,7 +76,7 @@ class Keys:
             return {}
         remedy = 'expected TOML: for each caller [NAME], key = "..." and perhaps fresh = true'
         with reading(self._path, InvalidArgument, "cannot be read as keys", remedy=remedy):
-            text = _private(self._path, InvalidArgument).decode()
+            text = _private(self._path).decode()
             found = _FILE.validate_python(tomllib.loads(text))
             owners = {_digest(each.key): Caller(name, each.fresh) for name, each in found.items()}
             if len(owners) < len(found):
@@ -112,16 +112,16 @@ def read_secret(path: Path) -> bytes:
             make_folder(path.parent)
             path.touch(0o600, exist_ok=False)
             path.write_bytes(secrets.token_bytes(32))
-        secret = _private(path, InvalidArgument)
+        secret = _private(path)
         if len(secret) < 32:
             raise InvalidArgument(f"{path} must have at least 32 bytes, got {len(secret)}; give another file, or none")
         return secret
 
 
-def _private(path: Path, refuse: type[HoldfastError]) -> bytes:
+def _private(path: Path) -> bytes:
     if os.name == "posix" and path.stat().st_mode & _OTHERS:
-        raise refuse(f"{path} is open to other users of this machine; run: chmod 600 {path}")
-    return read_text(path, refuse)
+        raise InvalidArgument(f"{path} is open to other users of this machine; run: chmod 600 {path}")
+    return read_text(path, InvalidArgument)
 
 
 def _digest(key: str) -> bytes:

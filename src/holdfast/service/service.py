@@ -30,9 +30,9 @@ from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
 from holdfast.service.metrics import Metrics
-from holdfast.service.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
+from holdfast.service.questions import CertifyQuestion, DecideQuestion, Question, copies_of, measure_of
 from holdfast.service.refusals import Refusal
-from holdfast.service.requests import AnyServed, ServedRequest
+from holdfast.service.requests import AnyServed, R, ServedRequest
 from holdfast.service.shares import FairPool
 from holdfast.service.uploads import read_input
 from holdfast.service.views import (
@@ -161,10 +161,7 @@ class Service:
         at = await self._read(upload)
         seed = self._noise.seed("certify", at.x) if chosen is None else chosen
         inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
-        request = ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
-        return PendingCertificate(request, settings, question.alpha, question.radii)
+        return PendingCertificate(_served(inner, upload, question, watched), settings, question.alpha, question.radii)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
@@ -184,18 +181,10 @@ class Service:
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
         at = await self._read(upload)
-        inner = DecideRequest(
-            at.x,
-            self._noise.seed("decide", at.x) if chosen is None else chosen,
-            question.index or 0,
-            question.n0,
-            n_max,
-            test(noise=sampled_noise(noise, self.step, at.shift)),
-            measure.name,
-        )
-        return ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
+        seed = self._noise.seed("decide", at.x) if chosen is None else chosen
+        deciding = test(noise=sampled_noise(noise, self.step, at.shift))
+        inner = DecideRequest(at.x, seed, question.index or 0, question.n0, n_max, deciding, measure.name)
+        return _served(inner, upload, question, watched)
 
     def _step(self) -> float:
         """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
@@ -332,6 +321,11 @@ class PendingCertificate:
     settings: Settings
     alpha: float
     radii: Sequence[float] | None = None
+
+
+def _served(inner: R, upload: Upload, question: Question, watched: bool) -> ServedRequest[R]:
+    shown = SHOWN if watched else 0
+    return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
 
 def to_json(document: Event) -> bytes:
