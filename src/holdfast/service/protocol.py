@@ -2,6 +2,7 @@
 
 import asyncio
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
@@ -41,6 +42,13 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if self._resting:
             self._restart()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request, unless it was answered before all of it came: then there is nothing left to say."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """The caller does not read what was sent."""

@@ -6,8 +6,8 @@ import os
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
-        self._service.stop_all()
+        self._service.scheduler.stop_all()
         super().handle_exit(sig, frame)
 
 
@@ -146,8 +146,8 @@ def serve(
     service = Service(
         served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
     )
-    _start_logging(log_level, access_log)
-    with listen(host, port) as taken:
+    logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with listen(host, port) as taken, _logged(access_log, said=log_level <= logging.INFO):
         found = taken.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
         config = config_for(service, host=host, keys=known)
@@ -160,15 +160,24 @@ def serve(
         say("stopped")
 
 
-def _start_logging(level: int, access_log: Path | None) -> None:
-    """To stderr from this level on; answers also to a file, of which old parts are deleted."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if access_log is not None:
-        try:
-            file = RotatingFileHandler(access_log, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
-        except OSError as error:
-            raise RunError(f"cannot write the access log {access_log}: {error}; choose another file") from error
-        file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        ACCESS_LOG.addHandler(file)
-        ACCESS_LOG.setLevel(logging.INFO)
-        ACCESS_LOG.propagate = level <= logging.INFO
+@contextmanager
+def _logged(path: Path | None, *, said: bool) -> Iterator[None]:
+    """Answers are written to a file, of which old parts are deleted, and to stderr only if that is ``said``."""
+    if path is None:
+        yield
+        return
+    try:
+        file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
+    except OSError as error:
+        raise RunError(f"cannot write the access log {path}: {error}; choose another file") from error
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ACCESS_LOG.addHandler(file)
+    ACCESS_LOG.setLevel(logging.INFO)
+    ACCESS_LOG.propagate = said
+    try:
+        yield
+    finally:
+        ACCESS_LOG.removeHandler(file)
+        ACCESS_LOG.setLevel(logging.NOTSET)
+        ACCESS_LOG.propagate = True
+        file.close()

@@ -30,9 +30,9 @@ from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
 from holdfast.service.metrics import Metrics
-from holdfast.service.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
+from holdfast.service.questions import CertifyQuestion, DecideQuestion, Question, copies_of, measure_of
 from holdfast.service.refusals import Refusal
-from holdfast.service.requests import AnyServed, ServedRequest
+from holdfast.service.requests import AnyServed, R, ServedRequest
 from holdfast.service.shares import FairPool
 from holdfast.service.uploads import read_input
 from holdfast.service.views import (
@@ -95,7 +95,6 @@ class Service:
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
-        self._open: dict[str, AnyServed] = {}
 
     def start(self) -> None:
         """Begin to work."""
@@ -145,31 +144,14 @@ class Service:
     async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
         """A certificate while one watches: alpha is divided among the planned looks."""
         pending = await self._pending(upload, question, watched=True)
-        self._submit(pending.request)
+        self.scheduler.submit(pending.request)
         return pending.request, self._certify_events(pending)
 
     async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
         """A decision while one watches, which costs no alpha."""
         request = await self._decide_request(upload, question, watched=True)
-        self._submit(request)
+        self.scheduler.submit(request)
         return request, self._decide_events(request)
-
-    def stop(self, identity: str) -> bool:
-        """Stop a request; whether there was one of that name."""
-        request = self._open.get(identity)
-        if request is not None:
-            request.stop()
-        return request is not None
-
-    def stop_all(self) -> None:
-        """The service is about to close: streams end with what they have."""
-        for request in list(self._open.values()):
-            request.stop(Refusal(503, "the service is closing"))
-
-    def forget(self, request: AnyServed) -> None:
-        """Its caller has the answer, or has gone: the device must not work for it any longer."""
-        request.stop()
-        self._open.pop(request.id, None)
 
     async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
@@ -183,10 +165,7 @@ class Service:
         at = await self._read(upload)
         seed = self._noise.seed("certify", at.x) if chosen is None else chosen
         inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
-        request = ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
-        return PendingCertificate(request, settings, question.alpha, question.radii)
+        return PendingCertificate(_served(inner, upload, question, watched), settings, question.alpha, question.radii)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
@@ -206,18 +185,10 @@ class Service:
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
         at = await self._read(upload)
-        inner = DecideRequest(
-            at.x,
-            self._noise.seed("decide", at.x) if chosen is None else chosen,
-            question.index or 0,
-            question.n0,
-            n_max,
-            test(noise=sampled_noise(noise, self.step, at.shift)),
-            measure.name,
-        )
-        return ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
+        seed = self._noise.seed("decide", at.x) if chosen is None else chosen
+        deciding = test(noise=sampled_noise(noise, self.step, at.shift))
+        inner = DecideRequest(at.x, seed, question.index or 0, question.n0, n_max, deciding, measure.name)
+        return _served(inner, upload, question, watched)
 
     def _step(self) -> float:
         """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
@@ -239,18 +210,14 @@ class Service:
 
         return await self._pool.run(upload.caller.name, read)
 
-    def _submit(self, request: AnyServed) -> None:
-        self.scheduler.submit(request)
-        self._open[request.id] = request
-
     async def _sampled(self, request: AnyServed) -> None:
-        """Have a request sampled to its end."""
-        self._submit(request)
+        """Have a request sampled to its end; if nobody waits for that any more, it is stopped."""
+        self.scheduler.submit(request)
         try:
             async for _ in request.changes():
                 pass
         finally:
-            self.forget(request)
+            request.stop()
         if request.error is not None:
             raise request.error
         self.metrics.took(request.seconds)
@@ -298,7 +265,7 @@ class Service:
         chosen = shown = False
         counted = 0
         async for _ in request.changes():
-            if not chosen and request.selection is not None:
+            if not chosen and request.selection is not None and request.selection.n0 == request.n0:
                 chosen = True
                 chosen_class = selection_view(request.selection)
                 yield {"event": "chosen", **chosen_class, **self._named(chosen_class["predicted"])}
@@ -358,6 +325,11 @@ class PendingCertificate:
     settings: Settings
     alpha: float
     radii: Sequence[float] | None = None
+
+
+def _served(inner: R, upload: Upload, question: Question, watched: bool) -> ServedRequest[R]:
+    shown = SHOWN if watched else 0
+    return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
 
 def to_json(document: Event) -> bytes:
