@@ -113,6 +113,7 @@ def serve(
     labels: Sequence[str] = (),
     samples: LabelledData | None = None,
     triage: Triage | None = None,
+    drift_every: int = 500,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
     port: int = 8023,
@@ -131,6 +132,7 @@ def serve(
         labels: names of the classes.
         samples: inputs that a visitor of the page may pick.
         triage: by which ``POST /v1/triage`` accepts a class or hands the input to a human.
+        drift_every: so many inputs of it at a time are compared with the calibration inputs; the result is in ``/v1/model``.
         limits: what one caller may ask; by default, bodies may have as many bytes as inputs of this shape need.
         key, keys: what callers must send: one key, or a file of keys. Needed where others can reach the service.
         secret: a file with what the noise of answers follows from, made if it is not there; by default another one each time.
@@ -140,7 +142,7 @@ def serve(
     """
     known = Keys(key, keys)
     check_address(host, port, known)
-    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage)
+    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage, drift_every)
     # A caller's open requests may not take all connections.
     given, most = limits or Limits(upload=upload_for(shape)), most_connections()
     service = Service(

@@ -1,6 +1,7 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
 import json
+import logging
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,9 +48,13 @@ from holdfast.service.views import (
 )
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
+from holdfast.triage.drift import Drift
+from holdfast.validation import check_count
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _THREADS = 4
+_FEWEST_NEW = 20
+_log = logging.getLogger("holdfast.service")
 SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
@@ -62,7 +67,8 @@ Watched = tuple[AnyServed, AsyncIterator[Event]]
 class Served:
     """What is served: a smoothed classifier for inputs of one shape, and what is known about it.
 
-    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted.
+    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted; each next
+    ``drift_every`` of its inputs are compared with the calibration inputs.
     """
 
     smoothed: SmoothedClassifier
@@ -71,6 +77,7 @@ class Served:
     labels: tuple[str, ...] = ()
     samples: LabelledData | None = field(default=None, repr=False)
     triage: Triage | None = field(default=None, repr=False)
+    drift_every: int = 500
 
 
 class Service:
@@ -85,6 +92,7 @@ class Service:
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
         if served.triage is not None:
             _check_triage(served.triage, served.smoothed, limits)
+            check_count("drift_every", served.drift_every, at_least=_FEWEST_NEW)
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
@@ -95,6 +103,8 @@ class Service:
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
+        self._scores: list[float] = []
+        self.drift: Drift | None = None
 
     def start(self) -> None:
         """Begin to work."""
@@ -134,8 +144,19 @@ class Service:
         request = ServedRequest(inner, caller=upload.caller.name)
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
-        found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
+        certificate = self._certificate(pending, 1)
+        found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
+        if triage.scores:
+            await self._watch_drift(triage, triage.score(certificate))
         return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
+
+    async def _watch_drift(self, triage: Triage, score: float) -> None:
+        """How many are tested is fixed beforehand, as the test requires."""
+        self._scores.append(score)
+        if len(self._scores) == self.served.drift_every:
+            new, self._scores = self._scores, []
+            self.drift = await self._pool.run("drift", lambda: triage.drift(new))
+            _log.log(logging.WARNING if self.drift.drifted else logging.INFO, "%s", self.drift)
 
     async def read(self, upload: Upload) -> bytes:
         """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
