@@ -110,6 +110,22 @@ def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_a
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.parametrize("later", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x" * 20_000])
+def test_a_caller_who_goes_away_is_noticed_whatever_was_sent_ahead(later: bytes) -> None:
+    body = npy(images(1)[0])
+    request = HEAD.replace(b"n=300000", b"n=10000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with running(limits=Limits(copies=10**7)) as found:
+        with at_once(found.url, 1, request.replace(b"/stream", b"") + body) as (line,):
+            until = time.monotonic() + 5
+            while not found.service.scheduler.load.taken and time.monotonic() < until:
+                time.sleep(0.01)
+            for _ in range(3):
+                line.sendall(later)
+                time.sleep(0.1)
+            assert found.service.scheduler.load.taken == 1
+        assert found.idle(within=5)
+
+
 def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
     with running() as found, at_once(found.url, 140, HEAD + b"\r\nContent-Length: 100\r\n\r\nx"):
         assert found.service.scheduler.load.taken == 0

@@ -5,6 +5,9 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+_AHEAD = 2**16
+"""Bytes of later requests that are kept."""
+
 
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol, which knows a deadline between requests only, with one for every connection, and a bound on their number.
@@ -36,6 +39,14 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
         if self._at_work:
             self._deadline.cancel()
+
+    def handle_events(self) -> None:
+        """A next request that comes before its time waits, but reading goes on: otherwise nobody would see that the caller leaves."""
+        super().handle_events()
+        if self._at_work and not self._incomplete:
+            if len(self.conn.trailing_data[0]) > _AHEAD:
+                self.transport.abort()
+            self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, if it is not there already."""
