@@ -68,7 +68,7 @@ class Keys:
             # A look-up by digest: how long it takes says nothing about any key.
             return {**self._in_file(), **self._given}.get(_digest(key))
         except HoldfastError as error:
-            _log.error("nobody is let in: %s", error)
+            _log.warning("nobody is let in: %s", error)
             return None
 
     def _in_file(self) -> dict[bytes, Caller]:
