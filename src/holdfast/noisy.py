@@ -52,7 +52,9 @@ class NoisyModel(ABC):
         """The record of how noisy copies on a grid were made."""
         model, noise = self.model, noise_name(self.noise, step, self.model.device)
         made = (noise, model.name, str(model.device), model.precision, installed_version())
-        return Provenance(seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift, units=model.units)
+        return Provenance(
+            seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift, units=model.units
+        )
 
     def run_requests(
         self,

@@ -23,8 +23,9 @@ _LEVELS = ("debug", "info", "warning", "error")
 def serve(
     model: str = typer.Option(
         "fashion-mnist",
-        help="A checkpoint (.safetensors, or torch weights), or the name of a network; default: embedded.",
+        help="As for certify; default: embedded.",
     ),
+    weights: Path | None = options.WEIGHTS,
     sigma: float | None = typer.Option(
         None, help="Standard deviation of Gaussian noise; default: what the network was trained with."
     ),
@@ -75,7 +76,7 @@ def serve(
     if missing:
         raise InvalidArgument(f"holdfast serve needs {' and '.join(missing)}: {how_to_install('serve')}")
 
-    from holdfast.cli.models import compare_noise, open_model
+    from holdfast.cli.models import compare_noise, kind_of, open_model, shape_for
     from holdfast.serve.callers import Keys, read_secret
     from holdfast.serve.limits import Limits, upload_for
     from holdfast.serve.server import check_address
@@ -95,7 +96,7 @@ def serve(
         inputs = open_dataset(data, split=split)
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
-    checkpoint = open_model(model, inputs)
+    checkpoint = open_model(model, inputs, weights)
     if sigma is None and noise is None:
         if "sigma" not in checkpoint.notes:
             raise InvalidArgument(
@@ -103,15 +104,14 @@ def serve(
             )
         sigma = float(checkpoint.notes["sigma"])
     added = options.noise_from(sigma, noise)
-    architecture = checkpoint.architecture
-    shape = inputs.shape if inputs is not None else (architecture.channels, architecture.size, architecture.size)
+    shape = shape_for(model, checkpoint, inputs)
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
         measures=options.further_measures(options.words(measures)),
         step=step,
         outputs=outputs,
-        inputs="images",
+        inputs=kind_of("images", inputs),
         device=device,
         batch=batch,
         precision=precision,

@@ -29,6 +29,7 @@ def verify(
     model: str | None = typer.Option(
         None, help="The run's model, as for certify: compared by fingerprint and spot check."
     ),
+    weights: Path | None = options.WEIGHTS,
     data: str | None = typer.Option(None, help="The run's data, as for certify: compared by fingerprints."),
     resample: int | None = typer.Option(
         None, help="Draw fresh noise for so many random inputs, and compare the counts; needs --model and --data."
@@ -59,7 +60,9 @@ def verify(
     if (model is not None or data is not None) and found.ok:  # what is wrong by itself need not be compared
         opened = _certified(run)
         inputs = None if data is None else _data(opened, data)
-        smoothed = None if model is None else _network(opened, model, inputs, outputs, inputs_kind, batch, device)
+        smoothed = (
+            None if model is None else _network(opened, model, weights, inputs, outputs, inputs_kind, batch, device)
+        )
         found = found.also(*_compared(opened, smoothed, inputs, resample, error_rate, progress))
     if format_ == "json":
         typer.echo(json.dumps(found.to_dict(), indent=2))
@@ -95,6 +98,7 @@ def _data(run: "CertifiedRun", name: str) -> "LabelledData":
 def _network(
     run: "CertifiedRun",
     model: str,
+    weights: Path | None,
     data: "LabelledData | None",
     outputs: str,
     kind: str,
@@ -102,15 +106,15 @@ def _network(
     device: str,
 ) -> "SmoothedClassifier":
     """The model with the run's noise, measures and precision."""
-    from holdfast.cli.models import open_model
+    from holdfast.cli.models import kind_of, open_model
     from holdfast.smoothed import SmoothedClassifier
 
     return SmoothedClassifier(
-        open_model(model, data).net,
+        open_model(model, data, weights).net,
         noise=run.noise,
         measures=options.further_measures(info.name for info in run.counted),
         outputs=outputs,
-        inputs=kind,
+        inputs=kind_of(kind, data),
         device=device,
         batch=batch,
         precision=run.config["provenance"]["precision"],

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,22 +11,10 @@ from torch import Tensor, nn
 from holdfast.errors import InvalidArgument
 from holdfast.models.callable import CallableModel
 from holdfast.models.exported import ExportedModule
+from holdfast.models.http import HttpModel
 from holdfast.models.model import Model
 from holdfast.models.onnx import OnnxModel, is_session
 from holdfast.models.torch import TorchModel
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """What a fitted classifier of scikit-learn looks like, and whatever follows its convention."""
-
-    def predict_proba(self, rows: Any) -> Any:
-        """Class probabilities of each row."""
-
-
-@runtime_checkable
-class _Scorer(Protocol):
-    def decision_function(self, rows: Any) -> Any: ...
 
 
 def as_model(
@@ -46,16 +34,20 @@ def as_model(
         return TorchModel(given, outputs=outputs, device=device, precision=precision, compiled=compiled)
     if precision not in (None, "float32") or compiled:
         raise InvalidArgument(_MODULES)
+    if isinstance(given, str) and given.startswith(("http://", "https://")):
+        return HttpModel(given, outputs=outputs)
     if is_session(given) or (isinstance(given, str | Path) and Path(given).suffix == ".onnx"):
         return OnnxModel(given, outputs=outputs, device=device)  # type: ignore[arg-type]
     if isinstance(given, Model):
         return _checked(given, device)
     if device not in (None, "cpu", "auto"):
         raise InvalidArgument(_MODULES)
-    if isinstance(given, Estimator) and not isinstance(given, type):
-        return CallableModel(given.predict_proba, outputs="probabilities")
-    if builtins.callable(given) and not isinstance(given, type):
-        return CallableModel(given, outputs=outputs)
+    if not isinstance(given, type):
+        # By name, as scikit-learn does: an estimator may have a method only if it was told to when it was fitted.
+        if estimated := getattr(given, "predict_proba", None):
+            return CallableModel(estimated, outputs="probabilities")
+        if builtins.callable(given):
+            return CallableModel(given, outputs=outputs)
     raise InvalidArgument(
         f"expected a torch.nn.Module that maps a batch to class scores, a Model, or a function of batches, got "
         f"{_called(given)}"
@@ -82,14 +74,12 @@ def _called(given: object) -> str:
     if isinstance(given, str | Path):
         return f"{kind}; holdfast.load({str(given)!r}) loads a network by its name or its file"
     if isinstance(given, Mapping) and any(isinstance(each, Tensor) for each in given.values()):
-        return (
-            f"{kind}, weights without their network; build it, and net.load_state_dict(weights), then pass net"
-        )
+        return f"{kind}, weights without their network; build it, and net.load_state_dict(weights), then pass net"
     if isinstance(given, list | tuple) and given and all(isinstance(each, nn.Module) for each in given):
         return f"{kind} of networks; holdfast.Ensemble([...]) averages them"
-    if isinstance(given, _Scorer):
+    if getattr(given, "decision_function", None):
         return (
-            f"{kind}, which has no predict_proba; pass model.decision_function with outputs=\"logits\" if it has a column for "
+            f'{kind}, which has no predict_proba; pass model.decision_function with outputs="logits" if it has a column for '
             f"each class, or calibrate it: CalibratedClassifierCV(model)"
         )
     return f"{kind}; pass a function that takes a NumPy batch and returns class scores, such as lambda rows: model.predict(rows)"

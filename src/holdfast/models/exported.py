@@ -36,7 +36,9 @@ class ExportedModule(nn.Module):
     def forward(self, batch: Tensor) -> Tensor:
         """Class scores, in parts of as many rows as the program takes."""
         mine = tuple(batch.shape[1:])
-        if len(mine) != len(self.shape) or any(want not in (None, got) for want, got in zip(self.shape, mine, strict=True)):
+        if len(mine) != len(self.shape) or any(
+            want not in (None, got) for want, got in zip(self.shape, mine, strict=True)
+        ):
             wanted = ", ".join("any" if each is None else str(each) for each in self.shape)
             raise ModelError(f"it was exported for inputs of shape ({wanted}), got inputs of shape {mine}")
         if not self.rows:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
@@ -134,6 +135,9 @@ class _Pickler(pickle.Pickler):
             return ("function", thing.__module__, thing.__qualname__, 0)
         if isinstance(thing, Tensor):
             return ("tensor", str(thing.dtype), tuple(thing.shape), _content(thing))
+        if type(thing) is np.ndarray and thing.dtype.names:  # what is between the fields is nobody's
+            fields = [(name, np.ascontiguousarray(thing[name]).tobytes()) for name in thing.dtype.names]
+            return ("fields", thing.shape, [str(thing.dtype[name]) for name in thing.dtype.names], fields)
         if isinstance(thing, set | frozenset):
             return ("set", sorted(map(repr, thing)))
         return None

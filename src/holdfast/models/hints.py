@@ -10,7 +10,9 @@ _DIMENSIONS = re.compile(r"\d+D|dim \d+|rank|dimension|values to unpack")
 _CHANNELS = re.compile(r"expected input\[.*\] to have (\d+) channels, but got (\d+)")
 _MATRICES = re.compile(r"mat1 and mat2 shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
 _FEATURES = re.compile(r"has (\d+) features, but \w+ is expecting (\d+) features")
-_TOKENS = re.compile(r"argument #1 'indices'|inputs? of type .*(?:Long|Int)|indices.*(?:Long|int64)|tensor\(int64\)", re.IGNORECASE)
+_TOKENS = re.compile(
+    r"argument #1 'indices'|inputs? of type .*(?:Long|Int)|indices.*(?:Long|int64)|tensor\(int64\)", re.IGNORECASE
+)
 
 
 def failure(name: str, error: Exception, shape: Sequence[int]) -> ModelError:
@@ -34,7 +36,7 @@ def _tokens(reason: str, mine: tuple[int, ...]) -> str:
 
 def _batch_dimension(reason: str, mine: tuple[int, ...]) -> str:
     if _DIMENSIONS.search(reason) and mine[:1] == (1,) and len(mine) in (2, 4):
-        return f"leave the batch dimension out, certify(x[0])"
+        return "leave the batch dimension out, certify(x[0])"
     return ""
 
 
@@ -44,9 +46,9 @@ def _channels(reason: str, mine: tuple[int, ...]) -> str:
         return ""
     wanted = int(found[1])
     if len(mine) == 2:
-        return f"there is no channel: certify(x[None])"
+        return "there is no channel: certify(x[None])"
     if len(mine) == 3 and mine[-1] == wanted:
-        return f"its channels are last: certify(x.transpose(2, 0, 1)) of an array, or x.permute(2, 0, 1)"
+        return "its channels are last: certify(x.transpose(2, 0, 1)) of an array, or x.permute(2, 0, 1)"
     if len(mine) == 3 and mine[0] == 1:
         return f"the input has one channel and the network takes {wanted}: give x.repeat({wanted}, axis=0) of an array"
     return f"the input has shape {mine}, and the network takes {wanted} channels"

@@ -116,7 +116,12 @@ def _open(path: Path, device: torch.device) -> "InferenceSession":
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     cuda = [(_CUDA, {"device_id": device.index or 0})] if device.type == "cuda" else []
-    with reading(path, CheckpointError, "is not an ONNX model that can be run", remedy="export it again, and copy all of its files"):
+    with reading(
+        path,
+        CheckpointError,
+        "is not an ONNX model that can be run",
+        remedy="export it again, and copy all of its files",
+    ):
         return InferenceSession(str(path), options, providers=[*cuda, "CPUExecutionProvider"])
 
 
@@ -159,7 +164,9 @@ def _scores_output(name: str, session: "InferenceSession", asked: str | None) ->
     """The one output of floating-point numbers, or the one asked for."""
     known = [each.name for each in session.get_outputs() if each.type in _TYPES]
     if asked is not None and asked not in known:
-        raise InvalidArgument(f"the ONNX model {name} has no floating-point output {asked!r}; it has: {', '.join(known)}")
+        raise InvalidArgument(
+            f"the ONNX model {name} has no floating-point output {asked!r}; it has: {', '.join(known)}"
+        )
     if asked is None and len(known) != 1:
         raise InvalidArgument(
             f"which output of the ONNX model {name} are the class scores? It has {len(known)} of floating-point numbers"

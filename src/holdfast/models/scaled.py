@@ -69,7 +69,9 @@ class Scaled(Model):
     def _features(self, batch: Tensor) -> Tensor:
         scale, center = self._scale.to(batch.device), self._center.to(batch.device)
         if scale.ndim and scale.shape != batch.shape[1:]:
-            raise InvalidInput(f"scale has shape {tuple(scale.shape)}, and the input {tuple(batch.shape[1:])}; they must agree")
+            raise InvalidInput(
+                f"scale has shape {tuple(scale.shape)}, and the input {tuple(batch.shape[1:])}; they must agree"
+            )
         return torch.addcmul(center, batch, scale)
 
     def probabilities(self, batch: Tensor) -> Tensor:

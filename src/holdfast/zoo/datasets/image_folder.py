@@ -19,7 +19,7 @@ SIZE = 224
 _SHORTER_SIDE = 256
 _LONGEST = 16
 """Times the shorter side, of what is resized."""
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Of the suffixes, and no others: Pillow would run a program for some."""
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -135,7 +135,7 @@ def _read(path: Path) -> Image.Image:
     unreadable = reading(
         path, DatasetError, "is not a readable image", remedy="copy it again, or take it out of the folder"
     )
-    with unreadable, Image.open(path, formats=_FORMATS) as file:
+    with unreadable, Image.open(path, formats=FORMATS) as file:
         PIXELS.check(path, file.width * file.height, DatasetError)
         return _cut(file.convert("RGB"))
 
