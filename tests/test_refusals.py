@@ -195,7 +195,7 @@ def test_models_and_devices_that_are_not_there_are_refused() -> None:
         with pytest.raises(
             hf.InvalidArgument, match=r"expected a torch.nn.Module .* a Model, or a function of batches"
         ):
-            hf.SmoothedClassifier(nothing, 0.2)  # type: ignore[arg-type]
+            hf.SmoothedClassifier(nothing, 0.2)
     with pytest.raises(hf.InvalidArgument, match='outputs must be "logits" or "probabilities"'):
         hf.SmoothedClassifier(small_net(), 0.2, outputs="scores")
     with pytest.raises(hf.InvalidArgument, match="device must be"):

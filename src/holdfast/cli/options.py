@@ -26,8 +26,8 @@ WEIGHTS: Any = typer.Option(None, help="With --model timm:NAME: a file of its we
 DATA: Any = typer.Option(
     ...,
     help="An .npz archive, a folder of IDX files or of CIFAR-10, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
-    "'imagenet' (in $IMAGENET_DIR). Or a table, .csv or .parquet, with a column of labels ('label', 'target', 'class', 'y', or TABLE:COLUMN); "
-    "or a folder of Hugging Face's datasets (save_to_disk).",
+    "'imagenet' (in $IMAGENET_DIR). Or a table, .csv or .parquet, with a column of labels ('label', "
+    "'target', 'class', 'y', or TABLE:COLUMN); or a folder of Hugging Face's datasets (save_to_disk).",
 )
 SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
 SIGMA: Any = typer.Option(

@@ -37,7 +37,7 @@ def as_model(
     if isinstance(given, str) and given.startswith(("http://", "https://")):
         return HttpModel(given, outputs=outputs)
     if is_session(given) or (isinstance(given, str | Path) and Path(given).suffix == ".onnx"):
-        return OnnxModel(given, outputs=outputs, device=device)  # type: ignore[arg-type]
+        return OnnxModel(given, outputs=outputs, device=device)
     if isinstance(given, Model):
         return _checked(given, device)
     if device not in (None, "cpu", "auto"):

@@ -1,5 +1,7 @@
 """Programs of ``torch.export`` as modules that can be replicated, compared, moved and attacked like any other."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
@@ -50,10 +52,11 @@ class ExportedModule(nn.Module):
         return found
 
 
-def in_parts(scores, batch: Tensor, rows: int) -> Tensor:
+def in_parts(scores: Callable[[Tensor], Tensor], batch: Tensor, rows: int) -> Tensor:
     """Answers of something that takes exactly so many rows; the last part is filled up with its own first row."""
     parts = []
-    for part in batch.split(rows):
+    for start in range(0, len(batch), rows):
+        part = batch[start : start + rows]
         filled = torch.cat((part, part[:1].expand(rows - len(part), *part.shape[1:]))) if len(part) < rows else part
         parts.append(scores(filled)[: len(part)])
     return torch.cat(parts)

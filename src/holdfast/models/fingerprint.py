@@ -4,6 +4,7 @@ import hashlib
 import io
 import pickle
 import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from types import FunctionType, MappingProxyType, MethodType
@@ -96,7 +97,9 @@ def _own_modules(net: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def _script(module: torch.jit.ScriptModule) -> str:
     """Of TorchScript as torch writes it, in evaluation mode, whether it was made here or read from a file."""
-    read = torch.jit.load(io.BytesIO(module.save_to_buffer()), map_location="cpu")  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather have torch.export
+        read = torch.jit.load(io.BytesIO(module.save_to_buffer()), map_location="cpu")  # type: ignore[no-untyped-call]
     return hashlib.sha256(read.eval().save_to_buffer()).hexdigest()
 
 

@@ -25,7 +25,7 @@ def failure(name: str, error: Exception, shape: Sequence[int]) -> ModelError:
     return ModelError(f"the model {name} failed on a batch of shape {tuple(shape)}: {reason}{remedy}")
 
 
-def _tokens(reason: str, mine: tuple[int, ...]) -> str:
+def _tokens(reason: str, _: tuple[int, ...]) -> str:
     if not _TOKENS.search(reason):
         return ""
     return (

@@ -198,8 +198,8 @@ class HttpModel(Model):
             if attempt < self._retries:
                 time.sleep(wait)
         raise ModelError(
-            f"{self.name} did not answer, {self._retries + 1} times ({trouble}); {len(self.store):,} answers are kept in {self.store.path}: the "
-            f"same command goes on from there"
+            f"{self.name} did not answer, {self._retries + 1} times ({trouble}); {len(self.store):,} answers are kept in "
+            f"{self.store.path}: the same command goes on from there"
         )
 
 

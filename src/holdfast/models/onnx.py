@@ -53,7 +53,7 @@ class OnnxModel(Model):
         self._logits = check_outputs(outputs)
         self._path = Path(source) if isinstance(source, str | Path) else None
         if self._path is None:
-            self._session: InferenceSession = source  # type: ignore[assignment]
+            self._session: InferenceSession = source
             self.device = _device_of(self._session)
             self.name = "InferenceSession"
         else:

@@ -24,16 +24,20 @@ _ARCHITECTURE = "holdfast.architecture"
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A network, or whatever else can be certified, with what is known of where it came from.
-
-    Attributes:
-        architecture: of the zoo, if it is.
-    """
+class Opened:
+    """What ``SmoothedClassifier`` takes, with what is known of where it came from; an architecture, if it is of the zoo."""
 
     net: Any
     architecture: Architecture | None
     notes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Checkpoint(Opened):
+    """A network of the zoo."""
+
+    net: nn.Module
+    architecture: Architecture
 
 
 def check_target(path: Path) -> None:
@@ -148,9 +152,10 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 def _weights_alone(path: Path, state: Mapping[str, Tensor]) -> CheckpointError:
     """The error for weights whose network nobody names."""
+    read = "safetensors.torch.load_file" if path.suffix == ".safetensors" else "torch.load"
     return CheckpointError(
         f"{path} holds {len(state)} tensors ({', '.join(list(state)[:2])}, ...) and not the network they belong to. Name a function that "
-        f"builds it and loads them: --model net.py:make, with def make(): net = Net(); net.load_state_dict(torch.load({path.name!r})); "
+        f"builds it and loads them: --model net.py:make, with def make(): net = Net(); net.load_state_dict({read}({path.name!r})); "
         f"return net. Or timm:NAME --weights {path.name}; or, for an architecture of the zoo ({', '.join(architecture_names())}), "
         f"torch.save({{'arch': NAME, 'state_dict': net.state_dict()}}, path)"
     )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.budgets import read_text
 from holdfast.errors import CheckpointError, InvalidArgument, how_to_install, reading
-from holdfast.zoo.checkpoint import Checkpoint
+from holdfast.zoo.checkpoint import Opened
 
 _PROCESSOR = "preprocessor_config.json"
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
@@ -19,7 +19,7 @@ _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 
 class ImageProcessing(nn.Module):
-    """What an image processor does to images in [0, 1]: resizing, the middle, normalisation. For images of the right size, the last alone."""
+    """What an image processor does to images in [0, 1]: it resizes, cuts the middle out, and normalises."""
 
     mean: Tensor
     std: Tensor
@@ -74,7 +74,7 @@ def _exactly(sides: tuple[int, ...], images: Tensor) -> tuple[int, int]:
     return height * sides[0] // shorter, width * sides[0] // shorter
 
 
-def load_huggingface(folder: Path) -> Checkpoint:
+def load_huggingface(folder: Path) -> Opened:
     """A network that takes images in [0, 1], from what ``save_pretrained`` wrote of a model and of its image processor.
 
     Weights are read from safetensors only; no code in the folder is run, and nothing is downloaded.
@@ -96,9 +96,7 @@ def load_huggingface(folder: Path) -> Checkpoint:
     ):
         processing = ImageProcessing(json.loads(read_text(folder / _PROCESSOR, CheckpointError)))
         net, names = _classifier(folder)
-    return Checkpoint(
-        nn.Sequential(processing, net).eval(), None, {"source": f"hf:{folder}", "classes": json.dumps(names)}
-    )
+    return Opened(nn.Sequential(processing, net).eval(), None, {"source": f"hf:{folder}", "classes": json.dumps(names)})
 
 
 def _classifier(folder: Path) -> tuple[nn.Module, list[str]]:
@@ -106,8 +104,8 @@ def _classifier(folder: Path) -> tuple[nn.Module, list[str]]:
     from transformers.utils import logging
 
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         net, info = AutoModelForImageClassification.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True
@@ -115,7 +113,7 @@ def _classifier(folder: Path) -> tuple[nn.Module, list[str]]:
     finally:
         logging.set_verbosity(level)
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     missing = sorted(info["missing_keys"])
     if missing or info["mismatched_keys"]:
         raise CheckpointError(

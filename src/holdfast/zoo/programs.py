@@ -20,7 +20,7 @@ from holdfast.budgets import check_archive
 from holdfast.errors import CheckpointError, HoldfastError, reading
 from holdfast.models import Model
 from holdfast.models.exported import ExportedModule
-from holdfast.zoo.checkpoint import Checkpoint
+from holdfast.zoo.checkpoint import Opened
 from holdfast.zoo.huggingface import load_huggingface
 from holdfast.zoo.timm import load_timm
 
@@ -28,7 +28,7 @@ _FACTORY = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)
 _AGAIN = "export or save it again, and copy it whole"
 
 
-def open_program(name: str, weights: Path | None = None) -> Checkpoint | None:
+def open_program(name: str, weights: Path | None = None) -> Opened | None:
     """A model by what ``--model`` takes beside the zoo's names and checkpoints; None for these.
 
     ``module.py:factory`` and ``package.module:factory`` run the user's code. TorchScript and ``.pt2`` files are programs, too.
@@ -42,25 +42,23 @@ def open_program(name: str, weights: Path | None = None) -> Checkpoint | None:
     if name.startswith("timm:"):
         return load_timm(name.removeprefix("timm:"), weights)
     if name.startswith(("http://", "https://")):
-        return Checkpoint(name, None, {})
+        return Opened(name, None, {})
     path = Path(name)
     if not path.is_file():
         factory = _FACTORY.fullmatch(name)
         return (
-            None
-            if factory is None
-            else Checkpoint(run_factory(factory["place"], factory["name"]), None, _source(factory))
+            None if factory is None else Opened(run_factory(factory["place"], factory["name"]), None, _source(factory))
         )
     if path.suffix == ".onnx":
-        return Checkpoint(path, None, _digest(path))
+        return Opened(path, None, _digest(path))
     if path.suffix == ".pt2":
-        return Checkpoint(_load_exported(path), None, _digest(path))
+        return Opened(_load_exported(path), None, _digest(path))
     if path.suffix == ".py":
         raise CheckpointError(f"{path} is code: name the function in it that returns the network, such as {path}:make")
     inside = _members(path)
     if "archive_format" in inside:
         raise CheckpointError(f"{path} is a program of torch.export; rename it to {path.with_suffix('.pt2').name}")
-    return Checkpoint(_load_script(path), None, _digest(path)) if "constants.pkl" in inside else None
+    return Opened(_load_script(path), None, _digest(path)) if "constants.pkl" in inside else None
 
 
 def run_factory(place: str, name: str) -> Any:

@@ -6,11 +6,11 @@ from pathlib import Path
 from torch import nn
 
 from holdfast.errors import CheckpointError, InvalidArgument, reading
-from holdfast.zoo.checkpoint import Checkpoint, read_state
+from holdfast.zoo.checkpoint import Opened, read_state
 from holdfast.zoo.normalize import Normalize
 
 
-def load_timm(name: str, weights: Path | None) -> Checkpoint:
+def load_timm(name: str, weights: Path | None) -> Opened:
     """A network that takes images in [0, 1]. Weights are read as numbers only; nothing is downloaded."""
     if find_spec("timm") is None:
         raise InvalidArgument("timm:NAME needs timm: pip install timm")
@@ -32,7 +32,7 @@ def load_timm(name: str, weights: Path | None) -> Checkpoint:
         net = timm.create_model(name, pretrained=False, num_classes=len(state[f"{head}.weight"]), in_chans=channels)
         net.load_state_dict(state)
     mean, std = (_for_channels(config[part], channels) for part in ("mean", "std"))
-    return Checkpoint(
+    return Opened(
         nn.Sequential(Normalize(mean, std), net.eval()), None, {"source": f"timm:{name}", "file": weights.name}
     )
 

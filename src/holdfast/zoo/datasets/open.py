@@ -46,8 +46,8 @@ def open_dataset(name: str, *, split: str = "test") -> LabelledData:
             raise DatasetError(f"{path} has no images for the split {split!r}; it has: {', '.join(others)}")
     if path.exists():
         raise DatasetError(
-            f"{path} is neither an .npz archive, a table (.csv, .parquet), nor a folder of Hugging Face's datasets, of IDX files (MNIST's format) or of CIFAR-10, nor a folder with a folder "
-            f"of images for each class"
+            f"{path} is neither an .npz archive nor a table (.csv, .parquet), nor a folder of IDX files (MNIST's format), of CIFAR-10, of "
+            f"Hugging Face's datasets (save_to_disk), or with a folder of images for each class"
         )
     raise DatasetError(
         f"unknown dataset {name!r}: expected {EMBEDDED!r} (embedded), an .npz archive with images and labels, a .csv or .parquet table, "

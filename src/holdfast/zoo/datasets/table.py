@@ -104,7 +104,7 @@ def _numbers(path: Path, name: str, column: pa.ChunkedArray) -> NDArray[np.float
             f"{path}: the column {name!r} has {column.type}, not numbers; no noise can be added to it: encode it, or leave it out "
             f"(or say which column has the labels: {path}:COLUMN)"
         )
-    numbers = column.to_numpy().astype(np.float32)
+    numbers: NDArray[np.float32] = column.to_numpy().astype(np.float32)
     if column.null_count or not np.isfinite(numbers).all():
         raise DatasetError(
             f"{path}: the column {name!r} has missing or infinite numbers; fill them in, or leave those rows out"
