@@ -191,7 +191,7 @@ def endpoint() -> Iterator[Endpoint]:
     found = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             status, content = found.answer(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))

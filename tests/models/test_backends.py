@@ -110,9 +110,10 @@ def test_the_pages_python_certifies_and_its_model_is_served_and_resumed(
                 raise KeyboardInterrupt
             yield certificate
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(hf.SmoothedClassifier, "stream", interrupted)
+    monkeypatch.setattr(hf.SmoothedClassifier, "stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         hf.certify_run(smoothed, xs, labels, out=tmp_path / "run", settings=settings, seed=5)
+    monkeypatch.setattr(hf.SmoothedClassifier, "stream", stream)
     assert len(hf.Run.open(tmp_path / "run")) == 2
     again = hf.certify_run(
         example(name, server)["smoothed"], xs, labels, out=tmp_path / "run", settings=settings, seed=5

@@ -15,13 +15,17 @@ _TOKENS = re.compile(
 )
 
 
-def failure(name: str, error: Exception, shape: Sequence[int]) -> ModelError:
-    """The error for a model that failed on a batch of a shape: what to change, or else what the model's library said."""
+def failure(name: str, error: Exception, shape: Sequence[int], *, first: bool = True) -> ModelError:
+    """The error for a model that failed on a batch of a shape: what to change, if it is the first; or what its library said."""
     reason, mine = " ".join(str(error).split()), tuple(shape[1:])
-    for hint in (_tokens, _batch_dimension, _channels, _features):
+    for hint in (_tokens, _batch_dimension, _channels, _features) if first else ():
         if said := hint(reason, mine):
             return ModelError(f"the model {name} cannot take inputs of shape {mine}: {said}")
-    remedy = "; noisy copies are float32: net.float() may be what is missing" if "type" in reason else ""
+    remedy = ""
+    if _MATRICES.search(reason) or _FEATURES.search(reason):
+        remedy = "; it was made for inputs of another size"
+    elif "type" in reason:
+        remedy = "; noisy copies are float32: net.float() may be what is missing"
     return ModelError(f"the model {name} failed on a batch of shape {tuple(shape)}: {reason}{remedy}")
 
 
@@ -64,4 +68,4 @@ def _features(reason: str, mine: tuple[int, ...]) -> str:
     wanted = int(found[2])
     if len(mine) > 1 and numbers == wanted:
         return f"it takes rows of {wanted} numbers, and the input has shape {mine}: nn.Sequential(nn.Flatten(), net)"
-    return f"it was made for inputs of another size than {mine}"
+    return ""

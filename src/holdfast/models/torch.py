@@ -118,7 +118,7 @@ class TorchModel(Model):
         """What the module says, plainly run."""
         return as_probabilities(self._run(self._module, batch), logits=self._logits)
 
-    def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
+    def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor, *, first: bool = False) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(self.device):
             try:
                 answer: Tensor = scores_of(forward(batch))
@@ -126,7 +126,7 @@ class TorchModel(Model):
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # the module is foreign code
-                raise failure(self.name, error, batch.shape) from error
+                raise failure(self.name, error, batch.shape, first=first) from error
 
     def gradient(self, batch: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor | None:
         """Of the module, plainly run at its own precision; no weight gets a ``grad``. None if it cannot be differentiated."""
@@ -144,7 +144,7 @@ class TorchModel(Model):
         """Probabilities of a few rows; operations are counted on the way."""
         before = self.weights_version
         with counted_flops(self._module) as found, checked_members(self._module):
-            answer = self._run(self._module, rows)
+            answer = self._run(self._module, rows, first=True)
         self.flops = sum(found) / len(rows)
         if before != self.weights_version:
             raise ModelError(

@@ -127,7 +127,8 @@ def _torch_state(path: Path) -> tuple[dict[str, Tensor], str | None]:
         except pickle.UnpicklingError as error:
             raise CheckpointError(
                 f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "
-                f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
+                f"load it in a function of yours, --model net.py:make, or re-save it with torch.save({{'arch': ..., 'state_dict': "
+                f"net.state_dict()}}, path)"
             ) from error
         described = isinstance(content, dict) and "state_dict" in content
         state = content["state_dict"] if described else content

@@ -25,6 +25,8 @@ from holdfast.zoo.huggingface import load_huggingface
 from holdfast.zoo.timm import load_timm
 
 _FACTORY = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
+_FROM_FILES: set[str] = set()
+"""Names of modules that are files of users'."""
 _AGAIN = "export or save it again, and copy it whole"
 
 
@@ -88,10 +90,13 @@ def _module(path: Path) -> ModuleType:
     """A file as a module of its own name, so that its classes are found by their names."""
     if not path.is_file():
         raise CheckpointError(f"no file at {path}; expected FILE.py:FUNCTION, with a function that returns a model")
+    if path.stem in sys.modules and path.stem not in _FROM_FILES:
+        raise CheckpointError(f"{path} has the name of a module that is in use, {path.stem}; rename it, such as my_{path.name}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise CheckpointError(f"{path} cannot be run as Python")
     module = importlib.util.module_from_spec(spec)
+    _FROM_FILES.add(path.stem)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
