@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import holdfast as hf
-from backends import Endpoint, endpoint, write_all
 from holdfast.cli.app import run as command
 from holdfast.runs.certified import CertifiedRun
 from holdfast.serve.service import Served
+from model_files import Endpoint, endpoint, write_all
 from serving import running
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import holdfast as hf
-from backends import exported, scripted
 from holdfast.models.exported import ExportedModule
+from model_files import exported, scripted
 from networks import images, small_net
 
 X = images(1)[0]

@@ -1,7 +1,7 @@
 """An endpoint on this machine that is asked over HTTP."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import holdfast as hf
-from backends import Endpoint, endpoint, endpoint_scores
+from model_files import Endpoint, endpoint, endpoint_scores
 from networks import images
 
 X = images(1)[0]
@@ -147,12 +147,13 @@ def test_rows_that_depend_on_their_company_are_noticed(server: Endpoint, tmp_pat
 
 
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
-    for make, words in (
+    wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", rows_at_once=2), "rows_at_once"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),
-    ):
+    )
+    for make, words in wrong:
         with pytest.raises(hf.InvalidArgument, match=words):
             make()
     (tmp_path / "text").write_text("this is no database, and it is long enough to be noticed as none" * 20)

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import holdfast as hf
-from backends import write_onnx
+from model_files import write_onnx
 from networks import images, small_net
 
 X = images(1)[0]

@@ -1,7 +1,6 @@
 """What ``--model`` takes beside checkpoints of the zoo."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import holdfast as hf
-from backends import CODE, exported, scripted, write_vit
 from holdfast.cli.app import run as command
 from holdfast.zoo.huggingface import ImageProcessing
+from model_files import CODE, exported, scripted, write_vit
 from networks import images, small_net
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, text in CODE.items():
         Path(name).write_text(text)

@@ -14,7 +14,7 @@ from PIL import Image
 import holdfast as hf
 from holdfast.cli.app import run as command
 
-TABLE = {"width": [1.5, 2.0, -3.0], "height": [1, 2, 3], "label": [0, 1, 1]}
+TABLE: dict[str, list[Any]] = {"width": [1.5, 2.0, -3.0], "height": [1, 2, 3], "label": [0, 1, 1]}
 
 
 def write(path: Path, columns: dict[str, list[Any]]) -> Path:
@@ -132,13 +132,13 @@ def test_a_folder_of_datasets_may_be_rows_of_numbers(tmp_path: Path) -> None:
 
 
 def test_folders_of_datasets_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    for number, (pictures, words) in enumerate(
+    held_back: tuple[tuple[list[bytes | None], str], ...] = (
         (
             ([picture(0), None], "image 1 is not in the folder itself"),
             ([picture(0), picture(1, size=(6, 4))], "image 1 has 6 x 4 pixels, and image 0 5 x 4; resize"),
             ([picture(0), b"no picture"], "is not a readable folder of datasets"),
-        )
-    ):
+    )
+    for number, (pictures, words) in enumerate(held_back):
         with pytest.raises(hf.DatasetError, match=words):
             hf.datasets.load(
                 str(save_to_disk(tmp_path / str(number), {"image": held(pictures), "label": [0, 1]}, IMAGES))

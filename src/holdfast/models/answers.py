@@ -14,13 +14,15 @@ _AT_ONCE = 500
 
 
 class AnswerStore:
-    """A table of SQLite. Written in one transaction for each request, so that what is stored is whole."""
+    """A table of SQLite. Written in one transaction for each request: a process that is killed loses none that was finished."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, check_same_thread=False, timeout=60)
+            self._base.execute("PRAGMA journal_mode=WAL")
+            self._base.execute("PRAGMA synchronous=NORMAL")  # a power cut may take the last few, and nothing else
             with self._base:
                 self._base.execute(
                     "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, scores BLOB) WITHOUT ROWID"

@@ -91,7 +91,9 @@ def _module(path: Path) -> ModuleType:
     if not path.is_file():
         raise CheckpointError(f"no file at {path}; expected FILE.py:FUNCTION, with a function that returns a model")
     if path.stem in sys.modules and path.stem not in _FROM_FILES:
-        raise CheckpointError(f"{path} has the name of a module that is in use, {path.stem}; rename it, such as my_{path.name}")
+        raise CheckpointError(
+            f"{path} has the name of a module that is in use, {path.stem}; rename it, such as my_{path.name}"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise CheckpointError(f"{path} cannot be run as Python")
