@@ -93,9 +93,9 @@ def of_vit() -> Backend:
         "num_attention_heads": 4,
         "intermediate_size": 128,
     }
-    net = ViTForImageClassification(
-        ViTConfig(**sizes, image_size=32, patch_size=8, id2label={k: str(k) for k in range(10)})
-    ).eval()
+    config = ViTConfig(**sizes, image_size=32, patch_size=8, id2label={k: str(k) for k in range(10)})
+    net = ViTForImageClassification(config)
+    net.train(False)
     return Backend(net, torch_call(net), image_input(), 4_000)
 
 

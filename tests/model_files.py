@@ -109,7 +109,7 @@ def write_vit(folder: Path) -> None:
         image_size=12,
         patch_size=4,
         num_channels=1,
-        num_labels=4,
+        id2label={number: str(number) for number in range(4)},
         initializer_range=0.5,
     )
     ViTForImageClassification(config).save_pretrained(folder)

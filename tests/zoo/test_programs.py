@@ -1,6 +1,7 @@
 """What ``--model`` takes beside checkpoints of the zoo."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from networks import images, small_net
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "nets", raising=False)  # another folder's
     for name, text in CODE.items():
         Path(name).write_text(text)
     torch.save(small_net().state_dict(), "weights.pt")

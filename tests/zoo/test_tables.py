@@ -132,13 +132,12 @@ def test_a_folder_of_datasets_may_be_rows_of_numbers(tmp_path: Path) -> None:
 
 
 def test_folders_of_datasets_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    held_back: tuple[tuple[list[bytes | None], str], ...] = (
-        (
-            ([picture(0), None], "image 1 is not in the folder itself"),
-            ([picture(0), picture(1, size=(6, 4))], "image 1 has 6 x 4 pixels, and image 0 5 x 4; resize"),
-            ([picture(0), b"no picture"], "is not a readable folder of datasets"),
+    damaged: tuple[tuple[list[bytes | None], str], ...] = (
+        ([picture(0), None], "image 1 is not in the folder itself"),
+        ([picture(0), picture(1, size=(6, 4))], "image 1 has 6 x 4 pixels, and image 0 5 x 4; resize"),
+        ([picture(0), b"no picture"], "is not a readable folder of datasets"),
     )
-    for number, (pictures, words) in enumerate(held_back):
+    for number, (pictures, words) in enumerate(damaged):
         with pytest.raises(hf.DatasetError, match=words):
             hf.datasets.load(
                 str(save_to_disk(tmp_path / str(number), {"image": held(pictures), "label": [0, 1]}, IMAGES))

@@ -155,12 +155,8 @@ class LocalSampler(Executor):
             with torch.no_grad(), side_stream(model.device) as counting:
                 for batch in self._draw(share):
                     probabilities = model.probabilities(batch.copies)
-                    if alone:  # counting is less work than waking threads for it
-                        torch.set_num_threads(1)
                     with counting(probabilities, batch.slots):
                         accumulator.add(probabilities, batch.slots, batch.count)
-                    if alone:
-                        torch.set_num_threads(threads)
                     found = probabilities[room:]
                     least, most = answers or (found, found)
                     answers = [torch.minimum(least, found), torch.maximum(most, found)]
@@ -175,7 +171,6 @@ class LocalSampler(Executor):
             # Divided alike whether or not there is work for all, since arithmetic may depend on it.
             before = torch.get_num_threads()
             threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
-            alone = threads > 1 and self.model.device.type == "cpu"
             versions = [model.weights_version for model in models]
             try:
                 # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.

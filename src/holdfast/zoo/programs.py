@@ -90,7 +90,10 @@ def _module(path: Path) -> ModuleType:
     """A file as a module of its own name, so that its classes are found by their names."""
     if not path.is_file():
         raise CheckpointError(f"no file at {path}; expected FILE.py:FUNCTION, with a function that returns a model")
-    if path.stem in sys.modules and path.stem not in _FROM_FILES:
+    there = sys.modules.get(path.stem)
+    if there is not None and Path(there.__file__ or "").resolve() == path.resolve():
+        return there
+    if there is not None and path.stem not in _FROM_FILES:
         raise CheckpointError(
             f"{path} has the name of a module that is in use, {path.stem}; rename it, such as my_{path.name}"
         )
