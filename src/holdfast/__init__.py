@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from holdfast.attacks.attacked import Attacked, attack
     from holdfast.models.callable import CallableModel
     from holdfast.models.ensemble import Ensemble
+    from holdfast.models.http import HttpModel
     from holdfast.models.model import Model
+    from holdfast.models.onnx import OnnxModel
+    from holdfast.models.scaled import Scaled
     from holdfast.models.torch import TorchModel
     from holdfast.runs.execute import certify_run
     from holdfast.runs.run import Run
@@ -61,12 +64,15 @@ _LAZY = {
     "CallableModel": "holdfast.models.callable",
     "Engine": "holdfast.sampling.engine",
     "Ensemble": "holdfast.models.ensemble",
+    "HttpModel": "holdfast.models.http",
     "Local": "holdfast.sampling.local",
     "Model": "holdfast.models.model",
     "Normalize": "holdfast.zoo.normalize",
+    "OnnxModel": "holdfast.models.onnx",
     "ProbitModel": "holdfast.zoo.probit",
     "RayCluster": "holdfast.sampling.ray",
     "Run": "holdfast.runs.run",
+    "Scaled": "holdfast.models.scaled",
     "SmoothedClassifier": "holdfast.smoothed",
     "TorchModel": "holdfast.models.torch",
     "attack": "holdfast.attacks.attacked",
@@ -104,6 +110,7 @@ __all__ = [
     "Gaussian",
     "Hoeffding",
     "HoldfastError",
+    "HttpModel",
     "InvalidArgument",
     "InvalidInput",
     "LabelCertificate",
@@ -118,11 +125,13 @@ __all__ = [
     "Noise",
     "Normalize",
     "NotClaimed",
+    "OnnxModel",
     "ProbitModel",
     "Provenance",
     "RayCluster",
     "Run",
     "RunError",
+    "Scaled",
     "ScoreHistogram",
     "ScoreSamples",
     "Scores",

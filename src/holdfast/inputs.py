@@ -208,9 +208,13 @@ def _array(x: object, what: str) -> NDArray[np.floating]:
     if isinstance(x, np.ndarray):
         x = np.asarray(x, dtype=x.dtype.newbyteorder("="))
     if not (x.is_floating_point() if isinstance(x, Tensor) else x.dtype in (np.float16, np.float32, np.float64)):
-        raise InvalidInput(
-            f"{what} must be floating point, got {x.dtype}; for an image of bytes use x / 255, so that pixels are in [0, 1]"
+        remedy = (
+            "for an image of bytes use x / 255, so that pixels are in [0, 1]"
+            if x.dtype in (torch.uint8, np.uint8)
+            else "no noise can be added to token ids or class numbers: certify the network from its embeddings on, or use "
+            "x.astype(np.float32) if these are measurements"
         )
+        raise InvalidInput(f"{what} must be floating point, got {x.dtype}; {remedy}")
     if isinstance(x, np.ndarray):
         return x
     if x.layout is not torch.strided or x.is_nested or x.is_meta:

@@ -54,7 +54,9 @@ class NoisyModel(ABC):
         check_native(self.model.precision, self.model.device)
         model, noise = self.model, noise_name(self.noise, step, self.model.device)
         made = (noise, model.name, str(model.device), model.precision, installed_version())
-        return Provenance(seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift)
+        return Provenance(
+            seed, index, *made, seconds=seconds, compiled=compiled, step=step, shift=shift, units=model.units
+        )
 
     def run_requests(
         self,

@@ -13,6 +13,7 @@ from holdfast.certificates import Certificate, ClassCertificate, Settings
 from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
+from holdfast.models.fast.precision import check_native
 from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import Noise, as_noise, check_seed, sampled_noise, sigma_of
 from holdfast.noisy import NoisyModel
@@ -28,7 +29,8 @@ class SmoothedClassifier(NoisyModel):
     """A classifier averaged over noise, and its certificates.
 
     Parameters:
-        net: a torch module from batches to class scores, a :class:`Model`, or a function of NumPy batches (``predict_proba``).
+        net: a torch module from batches to class scores (TorchScript, a ``torch.export`` program and the models of transformers and
+            timm included), an ONNX file or session, an estimator of scikit-learn, a function of NumPy batches, or a :class:`Model`.
         sigma: standard deviation of Gaussian noise, in the units of the input (pixels in [0, 1] for images).
         noise: another noise, instead of ``sigma``, such as ``Uniform(0.5)`` for l1 perturbations.
         measures: what is measured beside the prediction score and the margin, such as ``Mass({3, 5})``.
@@ -49,7 +51,7 @@ class SmoothedClassifier(NoisyModel):
 
     def __init__(
         self,
-        net: nn.Module | Model | Callable[[Any], Any],
+        net: nn.Module | Model | Callable[[Any], Any] | object,
         sigma: float | None = None,
         *,
         noise: Noise | None = None,
@@ -69,6 +71,8 @@ class SmoothedClassifier(NoisyModel):
         self.inputs = check_kind(inputs)
         self.compile = compile
         self.model = as_model(net, outputs=outputs, device=device, precision=precision, compiled=compile)
+        if not isinstance(net, Model):
+            check_native(self.model.precision, self.model.device)
         self.engine = as_engine(engine)
         self.batch = check_batch(batch)
 
@@ -155,7 +159,8 @@ class SmoothedClassifier(NoisyModel):
         def make(_: int, index: int, at: GridInput) -> CertifyRequest:
             return CertifyRequest(at.x, known_seed, index, asked.n0, asked.n, shift=at.shift)
 
-        with progress_bar("certifying", len(inputs) * (asked.n0 + asked.n), show=progress) as on_copies:
+        self.model.expect(copies := len(inputs) * (asked.n0 + asked.n))
+        with progress_bar("certifying", copies, show=progress) as on_copies:
             for request, grid in self.about(inputs, indices, make, batch, on_copies, say=on_copies.say):
                 made = self.provenance(grid, **request.keyed)
                 yield asked.certificate(request.answer.selection, request.answer.evidence, made)
@@ -214,6 +219,7 @@ class SmoothedClassifier(NoisyModel):
             return DecideRequest(at.x, known_seed, index, n0, n_max, about, measure, position=k)
 
         found: dict[int, Decision] = {}
+        self.model.expect(len(inputs) * (n0 + n_max))
         with progress_bar("deciding", len(inputs), unit="inputs", show=progress) as on_decided:
             for request, _ in self.about(inputs, indices, make, batch, in_order=False, say=on_decided.say):
                 found[request.position] = request.answer
@@ -244,6 +250,7 @@ class SmoothedClassifier(NoisyModel):
         search = RadiusSearch(at_least=at_least, within=within, alpha=alpha, n_max=n_max)
         at, known_seed, key = self.at(x, seed, index)
         seen = sampled_noise(self.noise, at.step, at.shift)
+        self.model.expect(n0 + n_max)
         request = RadiusRequest(at.x, known_seed, key, n0, n_max, search, measure, seen)
         return next(self.run_requests([request], at.step, batch)).answer  # type: ignore[no-any-return]
 
@@ -288,6 +295,7 @@ class SmoothedClassifier(NoisyModel):
         chosen = ClassCertificate.check(claims, alpha, method, self.noise)
         at, known_seed, key = self.at(x, seed, index)
         request = ClassesRequest(at.x, known_seed, key, n0, n, shift=at.shift)
+        self.model.expect(n0 + n)
         with progress_bar("certifying", n0 + n, show=progress) as on_copies:
             predicted, counts = next(self.run_requests([request], at.step, batch, on_copies)).answer
         provenance = self.provenance(at.step, **request.keyed)

@@ -109,7 +109,7 @@ def test_what_is_no_function_and_options_for_modules_are_refused() -> None:
         (lambda: CallableModel(plain, arrays="jax"), 'arrays must be "numpy" or "torch"'),
         (lambda: CallableModel(plain, outputs="scores"), 'outputs must be "logits" or "probabilities"'),
         (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules"),
-        (lambda: hf.SmoothedClassifier("forest", 0.5), "a function of batches, got str"),  # type: ignore[arg-type]
+        (lambda: hf.SmoothedClassifier("forest", 0.5), "a function of batches, got str"),
     ):
         with pytest.raises(InvalidArgument, match=words):
             make()

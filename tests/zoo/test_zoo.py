@@ -142,8 +142,8 @@ def test_foreign_and_broken_checkpoints_are_refused_with_a_reason(tmp_path: Path
     save_checkpoint(tmp_path / "good.safetensors", SMALL.build(), SMALL, {})
     (tmp_path / "cut.safetensors").write_bytes((tmp_path / "good.safetensors").read_bytes()[:-50])
     reasons = {
-        "foreign.safetensors": "no 'holdfast.architecture'",
-        "bare.pt": "dictionary with 'arch' and 'state_dict'",
+        "foreign.safetensors": "holds 1 tensors .* and not the network they belong to. Name a function",
+        "bare.pt": r"--model net.py:make, .*'arch'",
         "unknown.pt": "resnet9000",
         "misfit.pt": "does not fit",
         "cut.pt": "not a readable torch checkpoint",

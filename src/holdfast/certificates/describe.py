@@ -22,6 +22,8 @@ def describe(certificate: "Certificate", name: str | None = None) -> str:
         sentence = f"Abstains: nothing certifies the class as the winner here. {sentence}"
     made = f"n = {certificate.n:,} noisy copies, {certificate.noise.title}, {certificate.method.name}"
     made += grid_words(certificate.provenance.step, certificate.provenance.shift)
+    if certificate.provenance.units:
+        made += f", radii in {certificate.provenance.units}"
     if certificate.share < 1:
         made += ", one of several planned looks, all of them covered"
     if not certificate.method.guaranteed:

@@ -33,6 +33,7 @@ class Provenance:
     Attributes:
         step: of the grid that the classifier rounds its input to; 0.0 for the float32 noise of Holdfast 0.1.0.
         shift: how far the input was from the grid, in the norm of the noise; every radius is reduced by it.
+        units: what radii are in, where the features were divided by scales of their own.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class Provenance:
     compiled: bool = False
     step: float = 0.0
     shift: float = 0.0
+    units: str = ""
 
     def __post_init__(self) -> None:
         check_number("step", self.step, at_least=0)
@@ -63,9 +65,9 @@ class Provenance:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the seed as hexadecimal text, since JSON numbers are too short for it.
 
-        A step or shift of zero is left out: readers of 0.1.0 knew neither.
+        A step or shift of zero, and units that are the input's, are left out: readers of 0.1.0 knew none of them.
         """
-        plain = {name: value for name, value in vars(self).items() if value or name not in ("step", "shift")}
+        plain = {name: value for name, value in vars(self).items() if value or name not in ("step", "shift", "units")}
         return {**plain, "seed": f"{self.seed:#x}"}
 
     @classmethod

@@ -12,6 +12,7 @@ def audit(
     run: Path = typer.Argument(..., help="A run's folder; the audit is kept there, in place of an earlier one."),
     model: str = options.MODEL,
     data: str = options.DATA,
+    weights: Path | None = options.WEIGHTS,
     radii: str | None = typer.Option(
         None, help="Where to attack, such as 0.25,0.5; default: half to twice the noise's scale."
     ),
@@ -41,9 +42,9 @@ def audit(
     other beyond sampling error. Needs the network and the data of the run.
     """
     from holdfast.attacks import Attack
-    from holdfast.cli.models import check_images, open_model
+    from holdfast.cli.models import check_images, kind_of, open_model
     from holdfast.errors import AuditFailed
-    from holdfast.models import TorchModel
+    from holdfast.models import as_model
     from holdfast.report.text import audit_table
     from holdfast.report.thumbnails import check_same_inputs
     from holdfast.runs.auditing import AuditPlan, audit_run
@@ -59,14 +60,14 @@ def audit(
     config = opened.config
     whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))
     inputs = Images(whole, check_same_inputs(opened, whole))
-    checkpoint = open_model(model, whole)
+    checkpoint = open_model(model, whole, weights)
     check_images(whole.every(int(config.get("skip") or 1), config.get("max")), progress)
     precision = str(config.get("provenance", {}).get("precision", "float32"))
     smoothed = SmoothedClassifier(
-        TorchModel(checkpoint.net, outputs=outputs, device=device, precision=precision),
+        as_model(checkpoint.net, outputs=outputs, device=device, precision=precision, compiled=None),
         noise=opened.noise,
         measures=options.further_measures(opened.measures),
-        inputs=inputs_kind,
+        inputs=kind_of(inputs_kind, whole),
         batch=batch,
     )
     found = audit_run(smoothed, opened, inputs, plan, progress=progress)

@@ -8,7 +8,7 @@ import typer
 from holdfast.bounds.named import band_names
 from holdfast.cli import options
 from holdfast.cli.console import Terminal, note, report_command, say
-from holdfast.errors import DatasetError, InvalidArgument
+from holdfast.errors import InvalidArgument
 from holdfast.measures import DEFAULT_MEASURES
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _FASTER = (
 def certify(
     model: str = options.MODEL,
     data: str = options.DATA,
+    weights: Path | None = options.WEIGHTS,
     sigma: float | None = options.SIGMA,
     noise: str | None = options.NOISE,
     out: Path = typer.Option(..., help="The run's folder: a new one, or that of the same command, killed: it goes on."),
@@ -71,7 +72,7 @@ def certify(
     from holdfast.bounds import CDF
     from holdfast.bounds.named import band_named
     from holdfast.certificates.settings import Settings
-    from holdfast.cli.models import check_images, compare_noise, open_model
+    from holdfast.cli.models import check_fit, check_images, compare_noise, kind_of, open_model
     from holdfast.report.accuracy import Question
     from holdfast.report.text import print_report
     from holdfast.runs.calibration_checks import COUNT
@@ -95,30 +96,17 @@ def certify(
     options.check_selection(skip, max_)
     whole = open_dataset(data, split=split, size=options.image_size(size))
     inputs = whole.every(skip, max_)
-    checkpoint = open_model(model, inputs)
+    checkpoint = open_model(model, inputs, weights)
     check_images(inputs, progress)
-    classes = checkpoint.architecture.classes
-    if inputs.labels.max() >= classes:
-        raise DatasetError(
-            f"{data} has labels up to {inputs.labels.max()}, but {model} knows the classes 0 to {classes - 1}; "
-            f"use the dataset it was trained for"
-        )
-    if 0 < len(inputs.label_names) < classes:
-        note(
-            f"{data} names {len(inputs.label_names)} classes, numbered here in the order of their names, but {model} knows "
-            f"{classes}; if they are some of these, name the folders by the class numbers, or they are counted as wrong"
-        )
+    check_fit(model, checkpoint, data, inputs)
     compare_noise(model, checkpoint, added, use="certified")
-    side = checkpoint.architecture.size
-    if len(inputs.shape) == 3 and inputs.shape[-1] != side:
-        note(f"{model} was made for images of {side} x {side}, and these have {inputs.shape[-2]} x {inputs.shape[-1]}")
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
         measures=measures,
         step=step,
         outputs=outputs,
-        inputs=inputs_kind,
+        inputs=kind_of(inputs_kind, inputs),
         device=device,
         batch=batch,
         precision=precision,
@@ -127,11 +115,11 @@ def certify(
     )
     if precision is None and smoothed.model.device.type == "cuda":
         note(_FASTER)
-    weights = dict(checkpoint.notes)
-    notes: dict[str, Any] = {"model": model, "split": split, "skip": skip, "max": max_, "weights": weights}
+    known = dict(checkpoint.notes)
+    notes: dict[str, Any] = {"model": model, "split": split, "skip": skip, "max": max_, "weights": known}
     if size is not None:
         notes["size"] = options.image_size(size)
-    if len(inputs) < len(whole) and str(len(whole)) == weights.get(COUNT):
+    if len(inputs) < len(whole) and str(len(whole)) == known.get(COUNT):
         notes["chosen_from"] = whole.digest()  # some of what it was trained on, perhaps: triage must be able to tell
     with runner:
         run = execute_or_say(smoothed, Plan(inputs, settings, out, known_seed, notes, signing), progress)

@@ -1,6 +1,7 @@
 """``holdfast decide``: one question about many inputs, with as few noisy copies as it takes."""
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def decide(
     model: str = options.MODEL,
     data: str = options.DATA,
+    weights: Path | None = options.WEIGHTS,
     sigma: float | None = options.SIGMA,
     noise: str | None = options.NOISE,
     at_least: float = typer.Option(..., help="The confidence asked for."),
@@ -40,7 +42,7 @@ def decide(
     progress: bool | None = options.PROGRESS,
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
-    from holdfast.cli.models import check_images, open_model
+    from holdfast.cli.models import check_images, kind_of, open_model
     from holdfast.noise import check_seed
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.labelled import Images, LabelledInputs
@@ -52,12 +54,12 @@ def decide(
     inputs = open_dataset(data, split=split, size=options.image_size(size)).every(skip, max_)
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
-        open_model(model, inputs).net,
+        open_model(model, inputs, weights).net,
         noise=added,
         measures=options.further_measures([asked]),
         step=step,
         outputs=outputs,
-        inputs="images",
+        inputs=kind_of("images", inputs),
         device=device,
         batch=batch,
         precision=precision,

@@ -39,12 +39,17 @@ MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
 MODEL: Any = typer.Option(
     ...,
     help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
-    "'cifar10-plain-sigma0.25', 'cifar10-sharp-sigma0.25', and these with 0.50; or 'efficientnet-lite0' (extra imagenet).",
+    "'cifar10-plain-sigma0.25', 'cifar10-sharp-sigma0.25', and these with 0.50; or 'efficientnet-lite0' (extra imagenet). Or a "
+    ".pt2 or TorchScript file; an .onnx file; hf:FOLDER; timm:NAME with --weights; a URL that answers with class scores; or "
+    "FILE.py:FUNCTION or package.module:FUNCTION, which returns any model. The last two, .pt2 and TorchScript are programs, which are "
+    "run with your rights: name those you trust.",
 )
+WEIGHTS: Any = typer.Option(None, help="With --model timm:NAME: a file of its weights.")
 DATA: Any = typer.Option(
     ...,
     help="An .npz archive, a folder of IDX files or of CIFAR-10, a folder SPLIT/CLASS/*.jpg, 'fashion-mnist' (embedded), or "
-    "'imagenet' (in $IMAGENET_DIR).",
+    "'imagenet' (in $IMAGENET_DIR). Or a table, .csv or .parquet, with a column of labels ('label', "
+    "'target', 'class', 'y', or TABLE:COLUMN); or a folder of Hugging Face's datasets (save_to_disk).",
 )
 SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
 SIZE: Any = typer.Option(

@@ -24,6 +24,7 @@ def recheck(
     run: Path = typer.Argument(..., help="The folder of a certified run; it is left as it is."),
     model: str = options.MODEL,
     data: str = options.DATA,
+    weights: Path | None = options.WEIGHTS,
     radii: str = typer.Option("0,0.25,0.5", help="Radii of the claims, such as 0,0.25,0.5."),
     margin: float = typer.Option(0.01, help="Subtracted from each claim: a loss of confidence that is tolerated."),
     measure: str | None = typer.Option(
@@ -50,7 +51,7 @@ def recheck(
     A claim that holds is certified, each with the run's own alpha. The others are not confirmed, which does not prove them
     false. Exits with 12 if fewer hold than --require asks for.
     """
-    from holdfast.cli.models import check_images, open_model
+    from holdfast.cli.models import check_images, kind_of, open_model
     from holdfast.runs.claims import ClaimsAsked, check_certified, claimed_measure
     from holdfast.runs.ledger import append_line, check_ledger
     from holdfast.runs.recheck import recheck as recheck_run
@@ -73,14 +74,14 @@ def recheck(
     # Who chose without recording it, as the demo does, spread the inputs over the data.
     count = int(config.get("inputs", len(opened)))
     inputs = whole.every(int(config.get("skip") or max(1, len(whole) // max(1, count))), config.get("max") or count)
-    checkpoint = open_model(model, inputs)
+    checkpoint = open_model(model, inputs, weights)
     check_images(inputs, progress)
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=opened.noise,
         measures=options.further_measures([claimed_measure(opened, asked.measure)]),
         outputs=outputs,
-        inputs=inputs_kind,
+        inputs=kind_of(inputs_kind, inputs),
         device=device,
         batch=batch,
         precision=precision or str(config.get("provenance", {}).get("precision", "float32")),

@@ -17,8 +17,9 @@ _LEVELS = ("debug", "info", "warning", "error")
 def serve(
     model: str = typer.Option(
         "fashion-mnist",
-        help="A checkpoint (.safetensors, or torch weights), or the name of a network; default: embedded.",
+        help="As for certify; default: embedded.",
     ),
+    weights: Path | None = options.WEIGHTS,
     sigma: float | None = typer.Option(
         None, help="Standard deviation of Gaussian noise; default: what the network was trained with."
     ),
@@ -69,7 +70,7 @@ def serve(
     compiled: bool | None = options.COMPILE,
 ) -> None:
     """Serve one model: a page to look at certificates, and HTTP for programs. Stays on this machine unless told otherwise."""
-    from holdfast.cli.models import compare_noise, open_model
+    from holdfast.cli.models import compare_noise, kind_of, open_model, shape_for
     from holdfast.service.callers import Keys
     from holdfast.service.limits import Limits, upload_for
     from holdfast.service.server import check_address
@@ -87,7 +88,7 @@ def serve(
         inputs = open_dataset(data, split=split, size=options.image_size(size))
     elif model == EMBEDDED_MODEL:
         inputs = load_fashion_mnist()
-    checkpoint = open_model(model, inputs)
+    checkpoint = open_model(model, inputs, weights)
     if sigma is None and noise is None:
         if "sigma" not in checkpoint.notes:
             raise InvalidArgument(
@@ -95,15 +96,14 @@ def serve(
             )
         sigma = float(checkpoint.notes["sigma"])
     added = options.noise_from(sigma, noise)
-    architecture = checkpoint.architecture
-    shape = inputs.shape if inputs is not None else (architecture.channels, architecture.size, architecture.size)
+    shape = shape_for(model, checkpoint, inputs)
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
         measures=options.further_measures(options.words(measures)),
         step=step,
         outputs=outputs,
-        inputs="images",
+        inputs=kind_of("images", inputs),
         device=device,
         batch=batch,
         precision=precision,

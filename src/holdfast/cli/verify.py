@@ -29,6 +29,7 @@ def verify(
     model: str | None = typer.Option(
         None, help="The run's model, as for certify: compared by fingerprint and spot check."
     ),
+    weights: Path | None = options.WEIGHTS,
     data: str | None = typer.Option(None, help="The run's data, as for certify: compared by fingerprints."),
     resample: int | None = options.count(
         None, help="Draw fresh noise for so many random inputs, and compare the counts; needs --model and --data."
@@ -61,7 +62,9 @@ def verify(
     if (model is not None or data is not None) and found.ok:  # what is wrong by itself need not be compared
         opened = _certified(run)
         inputs = None if data is None else _data(opened, data)
-        smoothed = None if model is None else _network(opened, model, inputs, outputs, inputs_kind, batch, device)
+        smoothed = (
+            None if model is None else _network(opened, model, weights, inputs, outputs, inputs_kind, batch, device)
+        )
         found = found.also(*_compared(opened, smoothed, inputs, resample, error_rate, progress))
     if format_ == "json":
         typer.echo(json.dumps(found.to_dict(), indent=2))
@@ -98,6 +101,7 @@ def _data(run: "CertifiedRun", name: str) -> "LabelledData":
 def _network(
     run: "CertifiedRun",
     model: str,
+    weights: Path | None,
     data: "LabelledData | None",
     outputs: str,
     kind: str,
@@ -105,19 +109,19 @@ def _network(
     device: str,
 ) -> "SmoothedClassifier":
     """The model with the run's noise, measures and precision."""
-    from holdfast.cli.models import open_model
-    from holdfast.models import TorchModel
+    from holdfast.cli.models import kind_of, open_model
+    from holdfast.models import as_model
     from holdfast.smoothed import SmoothedClassifier
 
-    net = TorchModel(
-        open_model(model, data).net,
+    net = as_model(
+        open_model(model, data, weights).net,
         outputs=outputs,
         device=device,
         precision=run.config["provenance"]["precision"],
         compiled=run.config.get("compile"),
     )
     measures = options.further_measures(info.name for info in run.counted)
-    return SmoothedClassifier(net, noise=run.noise, measures=measures, inputs=kind, batch=batch)
+    return SmoothedClassifier(net, noise=run.noise, measures=measures, inputs=kind_of(kind, data), batch=batch)
 
 
 def _compared(

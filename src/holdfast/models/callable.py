@@ -1,18 +1,19 @@
 """Any function from a batch to class scores as a model: scikit-learn's ``predict_proba``, or code of your own."""
 
-import hashlib
-import pickle
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import InvalidArgument, ModelError
+from holdfast.models.fingerprint import content_hash
+from holdfast.models.hints import failure
 from holdfast.models.model import Model
-from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, scores_of
 
 
 class CallableModel(Model):
@@ -25,18 +26,26 @@ class CallableModel(Model):
         function: takes a float32 batch and returns class scores, as an array or a tensor.
         outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
         arrays: what it takes, ``"numpy"`` arrays or ``"torch"`` tensors.
+        version: a name for what the function computes, which you change whenever that changes. It makes a fingerprint
+            for a function that has none, so that runs can be resumed.
     """
 
     device = torch.device("cpu")
+    rows = 1_024
 
     def __init__(
-        self, function: Callable[[Any], Any], *, outputs: str = "probabilities", arrays: str = "numpy"
+        self,
+        function: Callable[[Any], Any],
+        *,
+        outputs: str = "probabilities",
+        arrays: str = "numpy",
+        version: str | None = None,
     ) -> None:
         if not callable(function):
             raise InvalidArgument(f"expected a function from a batch to class scores, got {type(function).__name__}")
         if arrays not in ("numpy", "torch"):
             raise InvalidArgument(f'arrays must be "numpy" or "torch", got {arrays!r}')
-        self._function, self._arrays = function, arrays
+        self._function, self._arrays, self._version = function, arrays, version
         self._logits = check_outputs(outputs)
         owner = type(function.__self__).__name__ + "." if isinstance(function, MethodType) else ""
         self.name = owner + getattr(function, "__name__", type(function).__name__)
@@ -52,22 +61,26 @@ class CallableModel(Model):
     def _scores(self, batch: Tensor) -> Tensor:
         with torch.inference_mode():
             try:
-                answer = self._function(batch.numpy() if self._arrays == "numpy" else batch)
-                return answer if isinstance(answer, Tensor) else torch.from_numpy(np.array(answer, order="C"))
+                answer = scores_of(self._function(batch.numpy() if self._arrays == "numpy" else batch))
+                return answer if isinstance(answer, Tensor) else _tensor(np.array(answer, order="C"))
             except Exception as error:  # the function is foreign code
-                reason = " ".join(str(error).split())
-                torchs = self._arrays == "numpy" and isinstance(error, AttributeError | TypeError)
-                hint = '; a function of torch tensors needs CallableModel(function, arrays="torch")' if torchs else ""
-                raise ModelError(
-                    f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
-                ) from error
+                found = failure(self.name, error, batch.shape)
+                if self._arrays == "numpy" and isinstance(error, AttributeError | TypeError):
+                    found = ModelError(
+                        f'{found}; a function of torch tensors needs CallableModel(function, arrays="torch")'
+                    )
+                raise found from error
 
     def fingerprint(self) -> str | None:
-        """Of the object that the function is a method of, as it is now."""
+        """Of its ``version``, or else of the object that the function is a method of, as it is now."""
+        if self._version is not None:
+            return content_hash((self.name, self._version, self._logits))
         function = self._function
         if not isinstance(function, MethodType) or isinstance(function.__self__, type):
             return None
-        try:
-            return hashlib.sha256(pickle.dumps(function, protocol=5)).hexdigest()
-        except Exception:  # foreign objects: whatever stops them from being written down
-            return None
+        return content_hash((function.__name__, function.__self__))
+
+
+def _tensor(answer: NDArray[Any]) -> Tensor:
+    """Of what NumPy holds; of bfloat16, which is JAX's and no type of NumPy's, in float32."""
+    return torch.from_numpy(answer.astype(np.float32) if answer.dtype.name == "bfloat16" else answer)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, ModelError
-from holdfast.models.outputs import as_probabilities, check_outputs, output_error
+from holdfast.models.outputs import as_probabilities, check_outputs, output_error, scores_of
 
 
 class Ensemble(nn.Module):
@@ -41,7 +41,7 @@ class Ensemble(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         """Logarithms of the averages."""
-        answer: Tensor = self.average([member(batch) for member in self.members])
+        answer: Tensor = self.average([scores_of(member(batch)) for member in self.members])
         return answer
 
 

@@ -4,18 +4,22 @@ import hashlib
 import io
 import pickle
 import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
-from types import FunctionType, MethodType
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 _TORCHS = frozenset(("_parameters", "_buffers", "_modules", "training"))
 """Attributes of a module in which torch keeps what it holds."""
 _HOOKS = frozenset(vars(nn.Module())) - _TORCHS
 """What every module has, and hardly any uses: left out where empty."""
+_TRACED = frozenset(vars(fx.GraphModule({}, fx.Graph()))) - _TORCHS - _HOOKS
+"""What a traced module keeps beside them: its code says it all."""
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _EMPTY = frozenset((dict, OrderedDict, list, set))
 
@@ -32,6 +36,16 @@ def fingerprint(net: nn.Module) -> str | None:
     return digest.hexdigest()
 
 
+def content_hash(thing: object, names: Mapping[int, str] = MappingProxyType({})) -> str | None:
+    """SHA-256 of an object's content, the same in every process; None if it cannot be told. Modules with names count by these."""
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, names).dump(thing)
+    except Exception:  # foreign objects: whatever stops them from being written down
+        return None
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
 def structure_hash(net: nn.Module) -> bytes | None:
     """Equal for modules that differ in nothing but their weights and training flags; None if that cannot be told.
 
@@ -40,12 +54,17 @@ def structure_hash(net: nn.Module) -> bytes | None:
     count by their names. A function that cannot be found by its name (a lambda, a closure) makes the module one that cannot
     be compared.
     """
-    modules = list(net.named_modules())
+    modules = _own_modules(net)
     names = {id(module): name for name, module in modules}
     parts: list[object] = []
     shared: dict[int, int] = {}
     for name, module in modules:
+        if isinstance(module, torch.jit.ScriptModule):
+            parts.append((name, _script(module)))
+            continue
         held = vars(module)
+        if isinstance(module, fx.GraphModule):
+            held = {key: value for key, value in held.items() if key not in _TRACED} | {"code": module.code}
         own = [key for key in held if key not in _TORCHS | _HOOKS] + [
             key for key in held if key in _HOOKS and held[key]
         ]
@@ -61,12 +80,27 @@ def structure_hash(net: nn.Module) -> bytes | None:
         parts.append(repr((name, (kind.__module__, kind.__qualname__, 0), children, tensors, plain)))
         if rest:
             parts.append(rest)
-    buffer = io.BytesIO()
-    try:
-        _Pickler(buffer, names).dump(parts)
-    except Exception:  # foreign objects: whatever stops them from being written down
-        return None
-    return hashlib.sha256(buffer.getvalue()).digest()
+    written = content_hash(parts, names)
+    return None if written is None else bytes.fromhex(written)
+
+
+def _own_modules(net: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Every module by its name; TorchScript as a whole."""
+    found = list(net.named_modules())
+    scripts = [name for name, each in found if isinstance(each, torch.jit.ScriptModule)]
+    return [
+        (name, each)
+        for name, each in found
+        if not any(name != script and name.startswith(script and f"{script}.") for script in scripts)
+    ]
+
+
+def _script(module: torch.jit.ScriptModule) -> str:
+    """Of TorchScript as torch writes it, in evaluation mode, whether it was made here or read from a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather have torch.export
+        read = torch.jit.load(io.BytesIO(module.save_to_buffer()), map_location="cpu")  # type: ignore[no-untyped-call]
+    return hashlib.sha256(read.eval().save_to_buffer()).hexdigest()
 
 
 def _is_plain(value: object) -> bool:
@@ -104,6 +138,9 @@ class _Pickler(pickle.Pickler):
             return ("function", thing.__module__, thing.__qualname__, 0)
         if isinstance(thing, Tensor):
             return ("tensor", str(thing.dtype), tuple(thing.shape), _content(thing))
+        if type(thing) is np.ndarray and thing.dtype.names:  # what is between the fields is nobody's
+            fields = [(name, np.ascontiguousarray(thing[name]).tobytes()) for name in thing.dtype.names]
+            return ("fields", thing.shape, [str(thing.dtype[name]) for name in thing.dtype.names], fields)
         if isinstance(thing, set | frozenset):
             return ("set", sorted(map(repr, thing)))
         return None

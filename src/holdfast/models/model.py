@@ -32,6 +32,8 @@ class Model(ABC):
         compiled: whether the forward passes run compiled: recorded, since it changes last digits.
         flops: floating-point operations for one row; 0.0 where they are not known.
         stateless: whether several workers may run it at once, as it is.
+        units: what radii are in, where that is not the input's own units.
+        rows: of a forward pass on a CPU, at most: more pay where a pass costs much whatever its size.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Model(ABC):
     compiled: bool = False
     flops: float = 0.0
     stateless: bool = False
+    units: str = ""
+    rows: int = 64
 
     @abstractmethod
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -64,6 +68,9 @@ class Model(ABC):
     def devices(self) -> tuple[torch.device, ...]:
         """Every device that replicas are to run on."""
         return (self.device,)
+
+    def expect(self, copies: int) -> None:  # noqa: B027
+        """Told how many noisy copies may be asked for at most, before the first; the place to say what they cost."""
 
     def refresh(self) -> None:  # noqa: B027
         """Take over the weights as they are now, where they are copies; called when sampling begins."""

@@ -1,5 +1,7 @@
 """A model's answer to a batch: whether it can be a classifier's, and its probabilities."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -17,15 +19,23 @@ def check_outputs(outputs: str) -> bool:
     return outputs == "logits"
 
 
+def scores_of(answer: Any) -> Any:
+    """What of an answer are the class scores: its ``logits``, where it has such, as the models of transformers do."""
+    return getattr(answer, "logits", answer)
+
+
 def output_error(answer: object, rows: int, *, logits: bool) -> str:
     """What is wrong with the answer to so many rows, in words; empty if nothing is."""
     if not isinstance(answer, Tensor):
         return f"expected a tensor of shape ({rows}, classes), got {type(answer).__name__}; wrap the module to return its logits"
-    if answer.ndim != 2 or answer.shape[0] != rows or answer.shape[1] < 2:
-        hint = "; a binary model with one output needs two: stack (0, logit)" if answer.numel() == rows else ""
-        return f"expected a tensor of shape ({rows}, classes) with at least 2 classes, got {tuple(answer.shape)}{hint}"
     if not answer.is_floating_point():
-        return f"expected floating-point class scores, got {answer.dtype}; return logits, not class indices"
+        return (
+            f"expected floating-point class scores, got {answer.dtype}; return logits, or what predict_proba returns, not class "
+            f"indices"
+        )
+    if answer.ndim != 2 or answer.shape[0] != rows or answer.shape[1] < 2:
+        hint = _shape_hint(answer, rows, logits=logits)
+        return f"expected a tensor of shape ({rows}, classes) with at least 2 classes, got {tuple(answer.shape)}{hint}"
     if not bool(torch.isfinite(answer).all()):
         return "expected finite class scores, got NaN or infinity"
     off = float((answer.float().sum(1) - 1).abs().max())
@@ -44,6 +54,19 @@ def output_error(answer: object, rows: int, *, logits: bool) -> str:
             f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
         )
     return ""
+
+
+def _shape_hint(answer: Tensor, rows: int, *, logits: bool) -> str:
+    """What makes class scores of an answer of another shape."""
+    if answer.ndim == 3 and answer.shape[1] == 1 < answer.shape[2]:
+        return "; leave the batch dimension out of the input: certify(x[0])"
+    if rows == 0 or answer.numel() != rows:
+        return ""
+    if not logits:
+        return "; a binary model with one probability p needs two: return (1 - p, p)"
+    column = "nn.Unflatten(0, (-1, 1)), " if answer.ndim == 1 else ""
+    pair = f"nn.Sequential(net, {column}nn.ConstantPad1d((1, 0), 0.0))"
+    return f"; a binary model with one logit needs two, (0, logit): give {pair}"
 
 
 def checked_probabilities(model: str, answer: object, rows: int, *, logits: bool) -> Tensor:

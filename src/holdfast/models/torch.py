@@ -27,8 +27,9 @@ from holdfast.models.fast.flops import counted_flops
 from holdfast.models.fast.folded import FoldedConv2d
 from holdfast.models.fast.precision import Precision, precision_named
 from holdfast.models.fingerprint import fingerprint, structure_hash
+from holdfast.models.hints import failure
 from holdfast.models.model import Model, running
-from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, scores_of
 from holdfast.models.replica import Snapshot, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, nn.MultiheadAttention)
@@ -117,25 +118,22 @@ class TorchModel(Model):
         """What the module says, plainly run."""
         return as_probabilities(self._run(self._module, batch), logits=self._logits)
 
-    def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
+    def _run(self, forward: Callable[[Tensor], Tensor], batch: Tensor, *, first: bool = False) -> Tensor:
         with torch.inference_mode(), self._precision.autocast(self.device):
             try:
-                return forward(batch)
+                answer: Tensor = scores_of(forward(batch))
+                return answer
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # the module is foreign code
-                reason = " ".join(str(error).split())
-                hint = "; noisy copies are float32: net.float() may be what is missing" if "type" in reason else ""
-                raise ModelError(
-                    f"the model {self.name} failed on a batch of shape {tuple(batch.shape)}: {reason}{hint}"
-                ) from error
+                raise failure(self.name, error, batch.shape, first=first) from error
 
     def gradient(self, batch: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor | None:
         """Of the module, plainly run at its own precision; no weight gets a ``grad``. None if it cannot be differentiated."""
         with torch.inference_mode(False), torch.enable_grad():
             rows = batch.clone().requires_grad_(True)
             try:
-                values = value(as_probabilities(self._module(rows), logits=self._logits))
+                values = value(as_probabilities(scores_of(self._module(rows)), logits=self._logits))
                 return torch.autograd.grad(values.sum(), rows)[0]
             except torch.OutOfMemoryError:
                 raise
@@ -146,7 +144,7 @@ class TorchModel(Model):
         """Probabilities of a few rows; operations are counted on the way."""
         before = self.weights_version
         with counted_flops(self._module) as found, checked_members(self._module):
-            answer = self._run(self._module, rows)
+            answer = self._run(self._module, rows, first=True)
         self.flops = sum(found) / len(rows)
         if before != self.weights_version:
             raise ModelError(

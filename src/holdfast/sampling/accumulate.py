@@ -266,7 +266,14 @@ def _float32_edges(grid: Grid, device: torch.device) -> Tensor:
 
 def _bins(values: Tensor, grid: Grid, edges: Tensor) -> Tensor:
     """The counter of each value: the last edge that is not above it."""
-    return torch.bucketize(values.clamp(*grid.support), edges, right=True).sub_(1).clamp_(0, grid.bins)
+    inside = values.clamp(*grid.support)
+    if (
+        values.device.type == "cpu"
+    ):  # by NumPy: torch would wake its threads, which takes longer where they have other work
+        found = torch.from_numpy(np.searchsorted(edges.numpy(), inside.numpy(), side="right"))
+    else:
+        found = torch.bucketize(inside, edges, right=True)
+    return found.sub_(1).clamp_(0, grid.bins)
 
 
 _KINDS: dict[Counting, type[_Counters]] = {

@@ -12,7 +12,7 @@ _ENOUGH_ROWS = 2_512
 _NUMBERS = 2**28
 _GPU_SIZES = (10_024, 5_016, 2_512, 2_016, 1_016, 512, 256, 208, 104, 56, 32, 16)
 """Multiples of eight; the default 100,000 copies and 100 to choose a class leave the last batch nearly full."""
-_CPU_SIZES = (64, 32, 16, 8)
+_CPU_SIZES = (1_024, 256, 64, 32, 16, 8)
 _CPU_NUMBERS = 2**18
 
 
@@ -21,13 +21,15 @@ def check_batch(batch: int | None) -> int | None:
     return None if batch is None else max(SMALLEST_BATCH, check_count("batch", batch, at_most=_LARGEST_BATCH))
 
 
-def default_batch(device: torch.device, shape: torch.Size, flops: float) -> int:
+def default_batch(device: torch.device, shape: torch.Size, flops: float, rows: int = 64) -> int:
     """What fits a CPU's cache, or keeps a GPU busy for ten or twenty milliseconds.
 
-    If it does not fit the GPU's memory, the engine halves it. ``flops`` is the work for one copy.
+    If it does not fit the GPU's memory, the engine halves it. ``flops`` is the work for one copy, and ``rows`` the most that
+    suit the model on a CPU.
     """
     if device.type == "cpu":
-        return next((size for size in _CPU_SIZES if size * shape.numel() <= _CPU_NUMBERS), _CPU_SIZES[-1])
+        sizes = [size for size in _CPU_SIZES if size <= rows]
+        return next((size for size in sizes if size * shape.numel() <= _CPU_NUMBERS), _CPU_SIZES[-1])
     flops = max(flops, 1.0)
     enough = max(_ENOUGH_ROWS, _ENOUGH_FLOPS / flops)
     most = min(_FLOPS / flops, enough, _NUMBERS / shape.numel())

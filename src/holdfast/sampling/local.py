@@ -75,7 +75,7 @@ class LocalSampler(Executor):
                     each.refresh()
                 self.workers = found  # weights may have been written to unnoticed: answers are compared within a run
             else:
-                size = work.batch or default_batch(model.device, work.x.shape, model.flops)
+                size = work.batch or default_batch(model.device, work.x.shape, model.flops, model.rows)
                 self._check(size, self._reference() if reference is None else reference)
                 self._answers = self.workers.answers
             self._weights = model.weights_version

@@ -74,7 +74,7 @@ class RayCluster(Engine):
         self._ray = import_ray()
         reference = reference_of(model, work)
         model.choose_compile(model.worth_compiling(work.copies))
-        size = work.batch or default_batch(model.device, work.x.shape, model.flops)
+        size = work.batch or default_batch(model.device, work.x.shape, model.flops, model.rows)
         try:
             self._load(model)
             sent = self._ray.put((replace(work, batch=size), reference))

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -23,12 +24,20 @@ _ARCHITECTURE = "holdfast.architecture"
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A network with what is known of where its weights came from."""
+class Opened:
+    """What ``SmoothedClassifier`` takes, with what is known of where it came from; an architecture, if it is of the zoo."""
+
+    net: Any
+    architecture: Architecture | None
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Checkpoint(Opened):
+    """A network of the zoo."""
 
     net: nn.Module
     architecture: Architecture
-    notes: Mapping[str, str]
 
 
 def check_target(path: Path) -> None:
@@ -75,13 +84,12 @@ def load_checkpoint(path: Path, *, default: Architecture | None = None) -> Check
             return Checkpoint(_fill(path, architecture, state), architecture, notes)
         name = recognised(state)
         if name is None:
-            raise CheckpointError(
-                f"{path} has no '{_ARCHITECTURE}' in its metadata, so it was not written by 'holdfast train'; "
-                f"load it in Python into your own module and pass that to holdfast.SmoothedClassifier"
-            )
+            raise _weights_alone(path, state)
     else:
         state, arch = _read_torch(path)
-        name = arch or recognised(state) or (default.name if default else "")
+        name = arch or recognised(state) or (default.name if default and arch is not None else "")
+    if not name:
+        raise _weights_alone(path, state)
     if default is None or name not in architecture_names():
         raise CheckpointError(
             f"{path} is of architecture {name!r}, which the zoo cannot build here (it has: {', '.join(architecture_names())}); "
@@ -100,8 +108,14 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         return zoo_state(load_file(path)), notes
 
 
-def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Weights under the zoo's names, and the architecture that the file names, if it does."""
+def _read_torch(path: Path) -> tuple[dict[str, Tensor], str | None]:
+    """Weights under the zoo's names, and the architecture that the file names; None if it is weights alone."""
+    state, arch = _torch_state(path)
+    return zoo_state(state), arch and zoo_name(arch)
+
+
+def _torch_state(path: Path) -> tuple[dict[str, Tensor], str | None]:
+    """Weights under their own names, and the architecture that the file names; None if it is weights alone."""
     with reading(path, CheckpointError, "is not a readable torch checkpoint", remedy="copy it again"):
         try:
             with warnings.catch_warnings():
@@ -112,17 +126,39 @@ def _read_torch(path: Path) -> tuple[dict[str, Tensor], str]:
         except pickle.UnpicklingError as error:
             raise CheckpointError(
                 f"{path} holds more than weights (pickled code or objects), which Holdfast never loads; "
-                f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
+                f"load it in a function of yours, --model net.py:make, or re-save it with torch.save({{'arch': ..., 'state_dict': "
+                f"net.state_dict()}}, path)"
             ) from error
         described = isinstance(content, dict) and "state_dict" in content
         state = content["state_dict"] if described else content
-        if not _is_state(state) or not (described or recognised(zoo_state(state))):
+        if not _is_state(state):
             raise CheckpointError(
                 f"{path} must hold a dictionary with 'arch' and 'state_dict', got {_describe(content)}; "
                 f"re-save it with torch.save({{'arch': ..., 'state_dict': net.state_dict()}}, path)"
             )
         check_expansion(path, sum(tensor.nbytes for tensor in state.values()), CheckpointError)
-        return zoo_state(state), zoo_name(str(content["arch"])) if described and "arch" in content else ""
+        return state, str(content.get("arch", "")) if described else None
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The weights in a file by their own names, whatever network they are of."""
+    if not path.is_file():
+        raise CheckpointError(f"no file of weights at {path}")
+    if path.suffix == ".safetensors":
+        with reading(path, CheckpointError, "is not a readable safetensors file", remedy="copy it again"):
+            return dict(load_file(path))
+    return _torch_state(path)[0]
+
+
+def _weights_alone(path: Path, state: Mapping[str, Tensor]) -> CheckpointError:
+    """The error for weights whose network nobody names."""
+    read = "safetensors.torch.load_file" if path.suffix == ".safetensors" else "torch.load"
+    return CheckpointError(
+        f"{path} holds {len(state)} tensors ({', '.join(list(state)[:2])}, ...) and not the network they belong to. Name a function that "
+        f"builds it and loads them: --model net.py:make, with def make(): net = Net(); net.load_state_dict({read}({path.name!r})); "
+        f"return net. Or timm:NAME --weights {path.name}; or, for an architecture of the zoo ({', '.join(architecture_names())}), "
+        f"torch.save({{'arch': NAME, 'state_dict': net.state_dict()}}, path)"
+    )
 
 
 def _fill(path: Path, architecture: Architecture, state: Mapping[str, Tensor]) -> nn.Module:

@@ -6,13 +6,16 @@ from importlib.metadata import version
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import nn
 
 from holdfast.errors import CheckpointError, how_to_install
 from holdfast.validation import check_path
 from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import Checkpoint, load_checkpoint
+from holdfast.zoo.programs import open_program
 
 EMBEDDED_MODEL = "fashion-mnist"
 EMBEDDED_SIGMA = 0.25
@@ -51,12 +54,16 @@ PRETRAINED = {
 }
 
 
-def load(name: str | Path) -> nn.Module:
-    """A network, ready to certify: an embedded one by its name, such as "cifar10-sigma0.25", or a file of weights.
+def load(name: str | Path, *, weights: str | Path | None = None) -> Any:
+    """What ``SmoothedClassifier`` takes, ready to certify: an embedded network by its name, such as "cifar10-sigma0.25", or from a file.
 
-    A file is what ``holdfast train`` wrote, or weights in the formats of docs/runs.md. Nothing in it is run.
+    A file is what ``holdfast train`` wrote, or weights in the formats of docs/runs.md: nothing in it is run. TorchScript,
+    ``.pt2``, ``FILE.py:FUNCTION`` and ``package.module:FUNCTION`` are programs, which are run: name those you trust.
+    "hf:FOLDER" is an image classifier of transformers and "timm:NAME" with ``weights`` one of timm, both for images in [0, 1].
     """
-    return open_checkpoint(str(check_path("name", name))).net.eval()
+    found = open_program(str(check_path("name", name)), None if weights is None else Path(weights))
+    net = (open_checkpoint(str(name)) if found is None else found).net
+    return net.eval() if isinstance(net, nn.Module) and not isinstance(net, torch.jit.ScriptModule) else net
 
 
 def open_checkpoint(name: str, default: Architecture | None = None) -> Checkpoint:
@@ -67,7 +74,10 @@ def open_checkpoint(name: str, default: Architecture | None = None) -> Checkpoin
         return load_pretrained(name)
     if not Path(name).exists():
         known = ", ".join((*EMBEDDED_MODELS, *PRETRAINED))
-        raise CheckpointError(f"no checkpoint at {name}; expected a file of weights, or one of: {known}")
+        raise CheckpointError(
+            f"no checkpoint at {name}; expected a file of weights, or one of: {known}; or another file of a model, "
+            f"FILE.py:FUNCTION, hf:FOLDER or timm:NAME"
+        )
     return load_checkpoint(Path(name), default=default)
 
 

@@ -26,7 +26,7 @@ _GREY = ("1", "L", "LA")
 _REMEDY = "copy it again, or take it out of the folder"
 _LONGEST = 16
 """Times the shorter side, of what is resized."""
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Of the suffixes, and no others: Pillow would run a program for some."""
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -43,7 +43,7 @@ class Transform:
     def read(self, path: Path) -> Image.Image:
         """An image file, transformed; whatever is wrong with the file, it is named."""
         unreadable = reading(path, DatasetError, "is not a readable image", remedy=_REMEDY)
-        with unreadable, Image.open(path, formats=_FORMATS) as file:
+        with unreadable, Image.open(path, formats=FORMATS) as file:
             PIXELS.check(path, file.width * file.height, DatasetError)
             if not self.original:
                 return _cut(file.convert("RGB"), self.height)
@@ -107,7 +107,7 @@ class ImageFolder(LabelledData):
         for path in self.paths:
             with (
                 reading(path, DatasetError, "is not a readable image", remedy=_REMEDY),
-                Image.open(path, formats=_FORMATS) as file,
+                Image.open(path, formats=FORMATS) as file,
             ):
                 resized = file.size != (self.transform.width, self.transform.height)
                 coloured = file.mode in _GREY and self.transform.channels == 3
@@ -203,7 +203,7 @@ def _transform(size: int | str | None, first: Path) -> Transform:
     if size == ORIGINAL:
         with (
             reading(first, DatasetError, "is not a readable image", remedy=_REMEDY),
-            Image.open(first, formats=_FORMATS) as file,
+            Image.open(first, formats=FORMATS) as file,
         ):
             return Transform(1 if file.mode in _GREY else 3, file.height, file.width, original=True)
     if size is None:

@@ -1,0 +1,225 @@
+"""An HTTP endpoint that returns class scores (extra ``http``): asked politely, and never twice for the same row."""
+
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from platformdirs import user_data_path
+from torch import Tensor
+
+from holdfast.errors import InvalidArgument, ModelError, how_to_install
+from holdfast.models.answers import AnswerStore
+from holdfast.models.fingerprint import content_hash
+from holdfast.models.model import Model
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
+from holdfast.validation import check_count, check_number
+
+if TYPE_CHECKING:
+    import httpx
+
+_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_LONGEST_WAIT = 60.0
+_SHOWN = 200
+
+
+class HttpModel(Model):
+    """Asks an endpoint for the class scores of noisy copies, many in one request.
+
+    Every answer is kept in a file, keyed by the endpoint and the row's bytes, so that a run that is resumed, verified or
+    repeated with its seed asks nothing again. What a question may cost is said before the first request.
+
+    By default a request is TensorFlow Serving's and KServe's, ``{"instances": [row, ...]}``, and the answer
+    ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
+
+    Requires:
+        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another.
+
+    Parameters:
+        url: where rows are posted to. What follows a # is the version.
+        outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
+        version: a name for the classifier that answers there, which you change whenever that changes. It makes the fingerprint.
+        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere.
+        store: the file of answers; by default one for each endpoint in the user's data folder.
+        rows_at_once: of a request.
+        per_second: at most so many requests.
+        most_requests: refuse, before the first, a question that may take more.
+        retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
+        timeout: seconds for one answer.
+        ask: makes the body of a request from an array of rows, to be sent as JSON.
+        answer: takes the scores out of an answer's JSON.
+        say: is told what a question may cost; by default it is printed on stderr.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        outputs: str = "probabilities",
+        version: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        store: str | Path | None = None,
+        rows_at_once: int = 64,
+        per_second: float = math.inf,
+        most_requests: int | None = None,
+        retries: int = 5,
+        timeout: float = 60.0,
+        ask: Callable[[NDArray[np.float32]], Any] | None = None,
+        answer: Callable[[Any], Any] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        if find_spec("httpx") is None:
+            raise InvalidArgument(f"HTTP endpoints need httpx: {how_to_install('http')}")
+        import httpx
+
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise InvalidArgument(
+                f"expected the URL of an endpoint, such as https://host/v1/models/net:predict, got {url!r}"
+            )
+        self._logits = check_outputs(outputs)
+        self.rows = check_count("rows_at_once", rows_at_once, at_least=8)
+        self._pause = 1 / per_second if per_second > 0 else check_number("per_second", per_second, at_least=1e-9)
+        self._most = None if most_requests is None else check_count("most_requests", most_requests)
+        self._retries = check_count("retries", retries, at_least=0)
+        self._url, self._version = parts._replace(fragment="").geturl(), version or parts.fragment or None
+        self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
+        self._client = httpx.Client(
+            headers=dict(headers or {}), timeout=check_number("timeout", timeout, at_least=1e-3)
+        )
+        self._known_as = f"{self._url}\n{self._version or ''}".encode()
+        self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
+        self._next = 0.0
+        self.name = parts.netloc + parts.path
+        self.requests = 0
+
+    def fingerprint(self) -> str | None:
+        """Of the URL and the version; None without a version, since others may answer there tomorrow."""
+        return None if self._version is None else content_hash((self._url, self._version, self._logits))
+
+    def expect(self, copies: int) -> None:
+        """Say how many requests that may take; refuse what is more than ``most_requests``."""
+        requests = -(-copies // self.rows)
+        if self._most is not None and requests > self._most:
+            raise InvalidArgument(
+                f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
+                f"for fewer copies, or allow more"
+            )
+        least = f", {requests * self._pause:,.0f} s at least" if self._pause else ""
+        self._say(
+            f"up to {copies:,} noisy copies for {self.name}: {requests:,} requests{least}; {len(self.store):,} answers are known in "
+            f"{self.store.path}, and are not asked again"
+        )
+
+    def probabilities(self, batch: Tensor) -> Tensor:
+        """What was answered, now or before."""
+        return as_probabilities(self._scores(batch, b""), logits=self._logits)
+
+    def validate(self, rows: Tensor) -> Tensor:
+        """Probabilities of a few rows, refused in words if they are not a classifier's.
+
+        Asked for themselves, whether or not they were answered in other company: the two are compared.
+        """
+        return checked_probabilities(self.name, self._scores(rows, b"alone"), len(rows), logits=self._logits)
+
+    def _scores(self, batch: Tensor, company: bytes) -> Tensor:
+        rows = batch.contiguous().numpy()
+        start = sha256(self._known_as + str(rows.shape[1:]).encode() + company)
+        keys = []
+        for row in rows:
+            digest = start.copy()
+            digest.update(row.tobytes())
+            keys.append(digest.digest())
+        known = self.store.known(list(dict.fromkeys(keys)))
+        places = {key: place for place, key in enumerate(keys) if key not in known}
+        missing = list(places)
+        for first in range(0, len(missing), self.rows):
+            some = missing[first : first + self.rows]
+            answers = dict(zip(some, self._asked(rows[[places[key] for key in some]]), strict=True))
+            self.store.add(answers)
+            known |= answers
+        shapes = {scores.shape for scores in known.values()}
+        if len(shapes) > 1:
+            raise ModelError(
+                f"{self.name} answered with different numbers of classes: {sorted(classes for (classes,) in shapes)}"
+            )
+        return torch.from_numpy(np.stack([known[key] for key in keys]))
+
+    def _asked(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The answer to one request, whose scores are one row of numbers for each."""
+        said = self._posted(json.dumps(self._ask(rows)).encode())
+        try:
+            scores = np.asarray(self._answer(json.loads(said)), dtype=np.float64)
+        except Exception as error:
+            raise ModelError(
+                f"{self.name} answered with {said[:_SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "
+                f'expected {{"predictions": [[score, ...], ...]}}, or give answer=, a function from the JSON to the scores'
+            ) from error
+        if scores.ndim != 2 or len(scores) != len(rows):
+            raise ModelError(
+                f"{self.name} answered {len(rows)} rows with scores of shape {scores.shape}; expected ({len(rows)}, classes)"
+            )
+        return scores
+
+    def _posted(self, body: bytes) -> bytes:
+        """What an endpoint says, in the end."""
+        import httpx
+
+        for attempt in range(self._retries + 1):
+            time.sleep(max(0.0, self._next - time.monotonic()))
+            self._next = time.monotonic() + self._pause
+            self.requests += 1
+            wait, trouble = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0), ""
+            try:
+                answer = self._client.post(self._url, content=body, headers={"Content-Type": "application/json"})
+            except httpx.TransportError as error:
+                trouble = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            else:
+                if answer.is_success:
+                    return answer.content
+                trouble = f"HTTP {answer.status_code}: {answer.text[:_SHOWN]}"
+                if answer.status_code not in _AGAIN:
+                    raise ModelError(
+                        f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
+                    )
+                wait = _retry_after(answer, wait)
+            if attempt < self._retries:
+                time.sleep(wait)
+        raise ModelError(
+            f"{self.name} did not answer, {self._retries + 1} times ({trouble}); {len(self.store):,} answers are kept in "
+            f"{self.store.path}: the same command goes on from there"
+        )
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _instances(rows: NDArray[np.float32]) -> Any:
+    return {"instances": rows.tolist()}
+
+
+def _predictions(answer: Any) -> Any:
+    return answer["predictions"]
+
+
+def _retry_after(answer: "httpx.Response", otherwise: float) -> float:
+    """How long an endpoint asks to be left alone, within reason."""
+    said = answer.headers.get("Retry-After", "")
+    return min(float(said), _LONGEST_WAIT) if said.isdigit() else otherwise
+
+
+def _usual_store(known_as: bytes) -> Path:
+    return user_data_path("holdfast", appauthor=False) / "answers" / f"{sha256(known_as).hexdigest()[:16]}.sqlite"

@@ -1,0 +1,169 @@
+"""An endpoint on this machine that is asked over HTTP."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import holdfast as hf
+from model_files import Endpoint, endpoint, endpoint_scores
+from networks import images
+
+X = images(1)[0]
+
+
+@pytest.fixture
+def server() -> Iterator[Endpoint]:
+    with endpoint() as found:
+        yield found
+
+
+def smoothed(server: Endpoint, store: Path, **options: Any) -> hf.SmoothedClassifier:
+    options = {"say": lambda _: None, **options}
+    return hf.SmoothedClassifier(hf.HttpModel(server.url, store=store, **options), 0.25)
+
+
+def test_an_endpoint_has_the_certificate_of_its_function_and_nothing_is_asked_twice(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    meant = hf.SmoothedClassifier(endpoint_scores, 0.25, outputs="probabilities").certify(X, n=300, seed=1)
+    found = smoothed(server, tmp_path / "a").certify(X, n=300, seed=1)
+    assert found.evidence.votes == meant.evidence.votes
+    assert abs(np.cumsum(found.evidence["score"].counts - meant.evidence["score"].counts)).max() <= 1
+    asked = server.requests
+    # Rows are asked alone, too, before they are asked in company: that is how dependent rows are noticed.
+    assert len(server.rows) <= len(set(server.rows)) + 8
+    again = smoothed(server, tmp_path / "a").certify(X, n=300, seed=1)
+    assert again == found
+    assert server.requests == asked
+    smoothed(server, tmp_path / "a").certify(X, n=400, seed=1)
+    assert server.requests > asked
+    before = server.requests
+    smoothed(server, tmp_path / "a", version="2").certify(X, n=300, seed=1)
+    assert server.requests > before
+
+
+def test_a_busy_endpoint_is_asked_again_and_one_that_refuses_is_not(
+    server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    server.failures = [503, 429, 500]
+    smoothed(server, tmp_path / "a").certify(X, n=100, seed=1)
+    waited = [wait for wait in waits if wait > 0]
+    assert len(waited) == 3
+    assert all(0.5 * 2**k <= wait <= 2**k for k, wait in enumerate(waited))
+    server.failures, before = [503] * 10, server.requests
+    with pytest.raises(
+        hf.ModelError, match=r"did not answer, 3 times \(HTTP 503: busy\); .* answers are kept in .*a: the same command"
+    ):
+        smoothed(server, tmp_path / "a", retries=2).certify(X, n=200, seed=1)
+    assert server.requests == before + 3
+    server.failures, before = [401], server.requests
+    with pytest.raises(hf.ModelError, match=r"refused a request \(HTTP 401: busy\); check the URL, the headers"):
+        smoothed(server, tmp_path / "a").certify(X, n=200, seed=1)
+    assert server.requests == before + 1
+
+
+def test_what_was_answered_before_a_failure_is_kept(server: Endpoint, tmp_path: Path) -> None:
+    rows = images(24).astype(np.float32)
+    model = hf.HttpModel(server.url, store=tmp_path / "a", rows_at_once=8, retries=0)
+    torch_rows = hf.HttpModel(server.url, store=tmp_path / "b", rows_at_once=8).validate  # another store
+    server.failures = []
+    model.probabilities(torch.from_numpy(rows[:8]))
+    server.failures = [503]
+    with pytest.raises(hf.ModelError, match="8 answers are kept"):
+        model.probabilities(torch.from_numpy(rows))
+    before = len(server.rows)
+    model.probabilities(torch.from_numpy(rows))
+    assert len(server.rows) - before == 16
+    assert torch_rows(torch.from_numpy(rows[:8])).shape == (8, 4)
+
+
+def test_the_cost_is_said_first_and_more_than_is_allowed_is_refused_before_any_request(
+    server: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = smoothed(server, tmp_path / "a", per_second=1_000, most_requests=20, say=None)
+    with pytest.raises(
+        hf.InvalidArgument, match=r"10,100 noisy copies may take 158 requests .* more than most_requests=20"
+    ):
+        model.certify(X, n=10_000)
+    with pytest.raises(hf.InvalidArgument, match="may take"):
+        model.decide(X, at_least=0.5, radius=0.1, n_max=10_000)
+    assert server.requests == 0
+    model.certify(X, n=1_000, seed=1)
+    said = capsys.readouterr().err
+    assert "up to 1,100 noisy copies for 127.0.0.1:" in said
+    assert ": 18 requests, 0 s at least; 0 answers are known in" in said
+
+
+def test_the_rate_is_kept(server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    model = hf.HttpModel(server.url, store=tmp_path / "a", rows_at_once=8, per_second=4)
+    model.probabilities(torch.from_numpy(images(80)))
+    assert server.requests == 10
+    assert clock[0] == pytest.approx(100 + 9 / 4)
+
+
+def test_answers_that_are_no_scores_and_other_protocols(server: Endpoint, tmp_path: Path) -> None:
+    server.body = b'{"outputs": 3}'
+    with pytest.raises(
+        hf.ModelError, match=r"from which no scores could be taken \(KeyError: 'predictions'\); expected"
+    ):
+        smoothed(server, tmp_path / "a").certify(X, n=100)
+    server.body = b'{"predictions": [[0.5, 0.5]]}'
+    with pytest.raises(hf.ModelError, match=r"answered 8 rows with scores of shape \(1, 2\)"):
+        smoothed(server, tmp_path / "a").certify(X, n=100)
+    server.body = None
+    with pytest.raises(hf.ModelError, match="they are probabilities, not logits"):
+        smoothed(server, tmp_path / "b", outputs="logits").certify(X, n=100)
+
+    def ask(rows: Any) -> Any:
+        return {"instances": rows.tolist(), "model": "net"}
+
+    other = smoothed(server, tmp_path / "c", ask=ask, answer=lambda said: said["predictions"], headers={"X-Key": "k"})
+    assert other.certify(X, n=100, seed=1).n == 100
+
+
+def test_rows_that_depend_on_their_company_are_noticed(server: Endpoint, tmp_path: Path) -> None:
+    honest = server.answer
+    count = [0]
+
+    def mixing(body: bytes) -> tuple[int, bytes]:
+        status, said = honest(body)
+        scores = np.array(json.loads(said)["predictions"]) ** (1 + (len(json.loads(body)["instances"]) > 8))
+        count[0] += 1
+        return status, json.dumps({"predictions": (scores / scores.sum(1, keepdims=True)).tolist()}).encode()
+
+    server.answer = mixing  # type: ignore[method-assign]
+    with pytest.raises(hf.ModelError, match="changes with the other rows of the batch"):
+        smoothed(server, tmp_path / "a").certify(X, n=300, seed=1)
+
+
+def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
+    wrong: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", rows_at_once=2), "rows_at_once"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),
+    )
+    for make, words in wrong:
+        with pytest.raises(hf.InvalidArgument, match=words):
+            make()
+    (tmp_path / "text").write_text("this is no database, and it is long enough to be noticed as none" * 20)
+    with pytest.raises(hf.ModelError, match="answers cannot be kept in"):
+        hf.HttpModel("http://host/x", store=tmp_path / "text")
+    plain = hf.HttpModel("http://host/x", store=tmp_path / "b")
+    named = [
+        hf.HttpModel("http://host/x", store=tmp_path / "b", version="1"),
+        hf.HttpModel("http://host/x#1", store=tmp_path / "b"),
+    ]
+    assert plain.fingerprint() is None
+    assert len({each.fingerprint() for each in named}) == 1
+    assert named[0].fingerprint() is not None
