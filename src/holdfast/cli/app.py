@@ -122,8 +122,11 @@ def main() -> None:
             raise KeyboardInterrupt
         ctrl_c(number, frame)  # while it serves, the server's
 
-    for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
-        if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
-            signal.signal(signal.Signals[name], interrupt)
-    code = run()
+    try:
+        for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
+            if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
+                signal.signal(signal.Signals[name], interrupt)
+        code = run()
+    except KeyboardInterrupt:  # before a command began, or after it ended
+        code = INTERRUPTED
     sys.exit(SIGNALLED + received[0] if received and code == INTERRUPTED else code)
