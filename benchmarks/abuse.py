@@ -83,6 +83,11 @@ def idle(attack: Attack, chance: random.Random) -> str:
 
 def broken(attack: Attack, chance: random.Random) -> str:
     with attack.line() as line:
+        if chance.random() < 0.3:  # chunks that are none, after the answer
+            line.sendall(b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            found = status(line)
+            line.sendall(b"no chunk\r\n")
+            return found
         line.sendall(
             chance.choice(
                 (b"\x00" * 1_000, b"GET / HTTP/9.9\r\n\r\n", b"A" * 100_000, chance.randbytes(500), b"\r\n" * 50)
@@ -194,12 +199,13 @@ def main() -> None:
         assert address is not None
         host, port = address[1], int(address[2])
         alone = [honest(host, port, npy(x))[1] for x in xs]
+        seen = [watched(service.pid, cache, log)]
         began = time.monotonic()
         attack = Attack(host, port, [npy(x) for x in xs], certificate, began + asked.seconds)
         threads = [threading.Thread(target=attack.repeat, args=(k, move)) for k, move in enumerate(MOVES)]
         for each in threads:
             each.start()
-        took, answers, seen = list[float](), Counter[int](), [watched(service.pid, cache, log)]
+        took, answers = list[float](), Counter[int]()
         while time.monotonic() < attack.until:
             code, seconds = honest(host, port, attack.inputs[len(took) % 20])
             answers[code] += 1
@@ -233,7 +239,10 @@ def main() -> None:
     assert not {each for each in logged if each >= 500 and each != 503}, "it failed"
     middle = len(seen) // 2
     assert seen[-1][0] < 1.2 * max(each[0] for each in seen[:middle]) + 50, "memory grows"
-    assert seen[-1][1] < seen[0][1] + 40, "descriptors are left open"
+    assert seen[-1][1] <= seen[0][1] + 2, "descriptors are left open"
+    assert max(each[2] for each in seen) < 300, "calibrations fill the disk"
+    assert seen[-1][3] < 100, "the log grows"
+    assert not code, "it did not end as it should"
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def test_a_page_obeys_no_name_in_a_run(tmp_path: Path) -> None:
 
 
 def test_figures_draw_names_as_they_are(tmp_path: Path) -> None:
-    made = made_run(tmp_path / rf"run $\frac{{1$ {TURNED}", 3, data=HOSTILE)
+    made = made_run(tmp_path / HOSTILE.replace("/", "-"), 3, data=rf"$\frac{{1$ {TURNED}")
     written = write_figures([made], Question(), tmp_path / "figures")
     drawn = "".join(path.read_text() for path in written if path.suffix == ".svg")
     assert not obeyed(drawn)

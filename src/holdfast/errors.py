@@ -146,10 +146,12 @@ def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy:
 _EXTRA_OF = {
     "cryptography": "sign",
     "fastapi": "serve",
+    "h11": "serve",
     "prometheus_client": "serve",
     "pydantic": "serve",
     "ray": "ray",
     "safetensors": "torch",
+    "sklearn": "sklearn",
     "starlette": "serve",
     "torch": "torch",
     "uvicorn": "serve",

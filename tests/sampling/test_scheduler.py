@@ -246,6 +246,21 @@ def test_callers_share_equally_however_many_requests_each_has() -> None:
     assert 0.7 * copies["one"] < copies["many"] < 1.5 * copies["one"]
 
 
+def test_a_long_selection_takes_turns_as_everything_else_does_and_chooses_the_same_class() -> None:
+    executor = OutOfOrder(in_flight=1)
+    long = [replace(certify(k), n0=30_000, caller="many") for k in range(5)]
+    one = replace(certify(5, n=20_000), caller="one")
+    finished = Scheduler(executor, sizer(4_000, sharing=8), in_order=False).run([*long, one])
+    assert next(finished) is one
+    copies = Counter(
+        piece.open.request.caller for job in executor.jobs for piece in job.pieces for _ in range(piece.span.copies)
+    )
+    assert copies["many"] < 1.5 * copies["one"]
+    assert max(job.copies for job in executor.jobs) < 4_000 + BLOCK
+    list(finished)
+    assert plain(long[0].answer) == plain(by_hand(long[0]))
+
+
 @pytest.mark.parametrize(("copies", "expected"), [(1_400, 5), (280, 2), (140, 1)])
 def test_no_more_requests_are_open_than_may_be_or_the_next_job_has_room_for(copies: int, expected: int) -> None:
     read = finished = most = 0

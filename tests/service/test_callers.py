@@ -133,6 +133,9 @@ def test_a_key_is_good_as_long_as_it_is_in_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (f'[anne]\nkey = "{ANNE}"\n[bob]\nkey = "{ANNE}"', "two callers the same key"),
+        ('[anne]\nkey = "a key that is long, with spaces"', r"anne\.key .* match pattern"),
+        ('[anne]\nkey = "schlüssel-der-lang-ist"', r"anne\.key .* match pattern"),
         ('[anne]\nkey = "short"', r"anne\.key .* at least 16 characters"),
         ("[anne]\nfresh = true", r"anne\.key .* required"),
         ("[anne]\nkey = 5", r"anne\.key .* valid string"),
@@ -145,7 +148,7 @@ def test_a_key_is_good_as_long_as_it_is_in_the_file(tmp_path: Path) -> None:
 )
 def test_a_file_of_keys_that_is_none_is_refused_in_words(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "keys.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
     with pytest.raises(InvalidArgument, match=said) as error:
         Keys(path=path)
@@ -167,7 +170,7 @@ def test_what_other_users_can_read_is_no_secret(tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_bytes(b"123")
     short.chmod(0o600)
-    with pytest.raises(InvalidArgument, match="at least 32 bytes"):
+    with pytest.raises(InvalidArgument, match="short must have at least 32 bytes"):
         read_secret(short)
 
 
@@ -200,6 +203,17 @@ def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
     assert "\x1b" not in "".join(lines)
     for private in ("abcdef", ANNE, BOB):
         assert private not in "".join(lines)
+
+
+def test_a_stream_that_its_caller_leaves_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    question = "/v1/certify/stream?n=1000000"
+    with running() as found, caplog.at_level(logging.INFO):
+        body, kind = npy(images(1)[0]), {"Content-Type": NPY}
+        with found.client.stream("POST", question, content=body, headers=kind) as answer:
+            next(answer.iter_lines())
+        assert found.idle()
+    (line,) = [json.loads(each.getMessage()) for each in caplog.records if each.name == "holdfast.service.access"]
+    assert (line["path"], line["status"]) == ("/v1/certify/stream", 200)
 
 
 def test_a_caller_has_one_thread_at_a_time_until_its_work_ends_even_if_nobody_waits_for_it() -> None:

@@ -1,5 +1,7 @@
 """Connections: whoever says nothing, or reads nothing, or opens many, keeps nobody else from being answered."""
 
+import json
+import logging
 import os
 import re
 import resource
@@ -13,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from holdfast.service.limits import Limits
@@ -95,6 +98,34 @@ def test_a_stream_that_is_never_read_is_dropped_and_its_work_with_it() -> None:
         assert found.idle(within=30)
 
 
+def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_and_says_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request = b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with running() as found, at_once(found.url, 1, request) as (line,):
+        assert b" 404 " in line.recv(4_096)
+        line.sendall(b"this is no chunk\r\n")
+        assert closed(line, within=5)
+        assert answered(found)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("later", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x" * 20_000])
+def test_a_caller_who_goes_away_is_noticed_whatever_was_sent_ahead(later: bytes) -> None:
+    body = npy(images(1)[0])
+    request = HEAD.replace(b"n=300000", b"n=10000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with running(limits=Limits(copies=10**7)) as found:
+        with at_once(found.url, 1, request.replace(b"/stream", b"") + body) as (line,):
+            until = time.monotonic() + 5
+            while not found.service.scheduler.load.taken and time.monotonic() < until:
+                time.sleep(0.01)
+            for _ in range(3):
+                line.sendall(later)
+                time.sleep(0.1)
+            assert found.service.scheduler.load.taken == 1
+        assert found.idle(within=5)
+
+
 def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
     with running() as found, at_once(found.url, 140, HEAD + b"\r\nContent-Length: 100\r\n\r\nx"):
         assert found.service.scheduler.load.taken == 0
@@ -129,6 +160,56 @@ hf.serve(smoothed, shape=(1, 28, 28), name="mine", labels=["top", "trouser"], po
     finally:
         service.send_signal(signal.SIGINT)
         assert service.communicate(timeout=20)[0].strip() == "stopped"
+
+
+def test_services_that_follow_each_other_in_a_process_have_access_logs_of_their_own(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys, threading, urllib.request
+from pathlib import Path
+import holdfast as hf
+
+smoothed = hf.SmoothedClassifier(hf.load("fashion-mnist"), sigma=0.25)
+
+def ask(said):
+    def asking():
+        urllib.request.urlopen(said.split()[3] + "v1/health").read()
+        os.kill(os.getpid(), signal.SIGINT)
+    if said != "stopped":
+        threading.Thread(target=asking).start()
+
+for name in ("one", "two"):
+    hf.serve(smoothed, shape=(1, 28, 28), port=0, access_log=Path(sys.argv[1]) / name, say=ask)
+"""
+    found = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (0, "")
+    for name in ("one", "two"):
+        (line,) = (tmp_path / name).read_text().splitlines()
+        assert json.loads(line.split(" ", 2)[2])["path"] == "/v1/health"
+
+
+def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_way_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://\S+/", service.stdout.readline())
+    assert address is not None
+    body = npy(np.full((1, 28, 28), 0.5, np.float32))
+    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+        seen = b""
+        while b'"look"' not in seen:
+            seen += stream.recv(4_096)
+        service.send_signal(signal.SIGHUP)
+        while part := stream.recv(4_096):
+            seen += part
+        last = seen.splitlines()[-4]
+        assert b'"stopped", "certificate": {' in last
+        assert b"the service is closing" in last
+        waiting.settimeout(20)
+        assert b" 503 " in waiting.recv(4_096)
+        out, errors = service.communicate(timeout=20)
+    assert (service.returncode, out.strip()) == (0, "stopped")
+    assert "Traceback" not in errors
 
 
 def test_with_few_descriptors_and_many_idle_connections_others_are_answered_and_the_log_stays_small(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,6 +85,25 @@ def test_nobody_but_the_service_chooses_the_noise_and_an_input_is_not_judged_by_
     x = np.full((1, 6, 6), 0.51, dtype=np.float32)
     found = {asked(deciding, x, "?seed=5")["confidence"] for _ in range(4)}
     assert len(found) > 1
+
+
+def test_inputs_that_look_unlike_the_calibration_inputs_are_noticed_and_others_are_not(triage: hf.Triage) -> None:
+    """Calibration inputs are all black or all white: as sure as they come. Grey is another thing."""
+    sure, doubtful = np.zeros((1, 6, 6), dtype=np.float32), np.full((1, 6, 6), 0.5, dtype=np.float32)
+    with running(replace(small_served(Bright()), triage=triage, drift_every=20)) as found:
+
+        def drift() -> Any:
+            return found.client.get("/v1/model").json()["drift"]
+
+        for k in range(19):
+            asked(found, sure + (k % 2))
+        assert drift() is None
+        asked(found, sure)
+        assert (drift()["inputs"], drift()["drifted"]) == (20, False)
+        for _ in range(20):
+            asked(found, doubtful)
+        assert (drift()["inputs"], drift()["drifted"]) == (20, True)
+        assert drift()["said"].startswith("Drift: ")
 
 
 def test_without_a_rule_there_is_no_triage() -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -308,6 +309,14 @@ def test_opening_a_folder_reads_no_image(folder: Path, monkeypatch: pytest.Monke
     assert not opened
     data.image(3)
     assert len(opened) == 1
+
+
+def test_a_pipe_in_a_folder_of_images_is_no_image(folder: Path) -> None:
+    before = len(open_dataset(str(folder)))
+    os.mkfifo(folder / "val" / "cat" / "pipe.png")
+    found = open_dataset(str(folder))
+    found.check()
+    assert len(found) == before
 
 
 def test_other_sizes_are_resized_to_256_and_cut_to_the_middle_224(tmp_path: Path) -> None:

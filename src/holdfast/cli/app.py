@@ -116,9 +116,12 @@ def main() -> None:
     """The ``holdfast`` program: ends in the same way at Ctrl-C, SIGTERM and SIGHUP."""
     received: list[int] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        ctrl_c = signal.getsignal(signal.SIGINT)
+        if not callable(ctrl_c):  # ignored, as in the background of a shell's script
+            raise KeyboardInterrupt
+        ctrl_c(number, frame)  # while it serves, the server's
 
     for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
         if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so

@@ -13,7 +13,7 @@ from holdfast.cli.console import Terminal, check_new_file, check_place, note, sa
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
 
-FORMATS = ("text", "json", "html")
+FORMATS = ("text", "json", "html", "card")
 
 
 def report(
@@ -27,14 +27,15 @@ def report(
     format_: str = typer.Option(
         "text",
         "--format",
-        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out.",
+        help="'text': tables on stdout, figures and the HTML file; 'html': the HTML file alone; 'json': on stdout, or in --out; "
+        "'card': likewise, YAML metadata for a model card (Hugging Face's model-index).",
     ),
     figures: Path | None = typer.Option(
         None, help="Folder for the figures (PNG, SVG and PDF); default: figures/ in the (first) run. Text only."
     ),
     out: Path | None = typer.Option(
         None,
-        help="The HTML file; default: report.html in the folder of the figures. With 'json': a new file, instead of stdout.",
+        help="The HTML file; default: report.html in the folder of the figures. With 'json' and 'card': a new file, instead of stdout.",
     ),
     data: list[str] | None = typer.Option(
         None, help="The data of a run, as for certify, for pictures of its inputs in the HTML file. May be repeated."
@@ -45,6 +46,7 @@ def report(
     from holdfast.progress import progress_bar
     from holdfast.report.accuracy import Question, as_json, check_runs, work
     from holdfast.report.figures import write_figures
+    from holdfast.report.model_card import model_card
     from holdfast.report.page import check_replaceable, write_page
     from holdfast.report.report import PAGE, tabulate, usual_folder
     from holdfast.report.text import print_report
@@ -63,7 +65,8 @@ def report(
     folder = figures or usual_folder(runs)
     page = out or folder / PAGE
     opened = [Run.open(path) for path in runs]
-    if format_ != "json":
+    printed = format_ in ("json", "card")
+    if not printed:
         check_replaceable(page)
         check_place(page)
         if format_ == "text":
@@ -72,12 +75,13 @@ def report(
         check_new_file(out)
     check_runs(opened)
     _note_thresholds(opened, question.thresholds or ())
-    pictures = {} if format_ == "json" else pictures_of(opened, data or ())
+    pictures = {} if printed else pictures_of(opened, data or ())
     with progress_bar("reporting", work(opened, question), unit="bounds") as on_inputs:
-        if format_ == "json":
+        if printed:
             for run in opened:
                 run.tabulate(question.radii_for(run), on_inputs=on_inputs)
-            text = json.dumps(as_json(opened, question), indent=2) + "\n"
+            as_card = format_ == "card"
+            text = model_card(opened, question) if as_card else json.dumps(as_json(opened, question), indent=2) + "\n"
             if out is None:
                 typer.echo(text, nl=False)
             else:

@@ -34,6 +34,9 @@ def serve(
     triage: Path | None = typer.Option(
         None, help="What 'holdfast triage --out' wrote for this network: POST /v1/triage then accepts or hands over."
     ),
+    drift_every: int = typer.Option(
+        500, help="With --triage: so many of its inputs at a time are tested for drift; the result is in /v1/model."
+    ),
     host: str = typer.Option("127.0.0.1", help="Where to listen; anything but this machine itself needs an API key."),
     port: int = typer.Option(8023, help="0 takes a free one."),
     api_key: str | None = typer.Option(
@@ -118,6 +121,7 @@ def serve(
         labels=() if inputs is None else inputs.label_names,
         samples=samples,
         triage=rule,
+        drift_every=drift_every,
         limits=Limits(queue, max_copies, max_seconds, max_upload or upload_for(shape), replays=replays),
         host=host,
         port=port,

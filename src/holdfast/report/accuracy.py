@@ -96,7 +96,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
                         "threshold": row.threshold,
                         "radius": radius,
                         "value": value,
-                        "interval": _interval(value, len(run)),
+                        "interval": share_interval(value, len(run)),
                     }
                     for row in accuracy_rows(run, question)
                     for radius, value in zip(row.radii, row.values, strict=True)
@@ -107,7 +107,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
     }
 
 
-def _interval(share: float, n: int) -> list[float]:
+def share_interval(share: float, n: int) -> list[float]:
     """Where the population's share is likely to be; see :class:`~holdfast.certificates.proportions.ShareIntervals`."""
     of, k = share_intervals(n), round(share * n)
     return [float(of.lower[k]), float(of.upper[k])]

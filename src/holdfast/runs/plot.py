@@ -132,7 +132,7 @@ def run_titles(runs: Sequence[Run]) -> list[str]:
 def _words(run: Run) -> str:
     data = str(run.config.get("data") or "")
     noise = "" if run.noise is None else in_symbols(run.noise.title)
-    first = ", ".join(part for part in (DATA_TITLES.get(data, data), noise) if part)
+    first = ", ".join(part for part in (DATA_TITLES.get(data, _cut(data)), noise) if part)
     if "n" not in run.config:
         return plain(first)
     return f"{plain(first)}\nn = {run.config['n']:,}, α = {format_number(run.config['alpha'])}"
@@ -150,7 +150,11 @@ def radii_label(runs: Sequence[Run]) -> str:
 
 def short_name(run: Run) -> str:
     """The run's folder, cut if it is long."""
-    return run.path.name if len(run.path.name) <= _LONGEST else f"{run.path.name[: _LONGEST - 3]}..."
+    return _cut(run.path.name)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
 
 
 def plain(text: str) -> str:

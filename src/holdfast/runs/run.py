@@ -318,6 +318,16 @@ class Run(ABC):
         held = self.correct[None, :, None] & (lower[None, :, :] > above[:, None, None])
         return np.asarray(held.mean(axis=1), dtype=np.float64)
 
+    def metrics(self, *, radii: ArrayLike | None = None, thresholds: ArrayLike | None = None) -> dict[str, float]:
+        """Certified accuracy by the run's own method as plain numbers, for MLflow, Weights & Biases, or anything else.
+
+        ``{"certified_inputs": 500.0, "smoothed_accuracy": 0.74, "certified_accuracy/label/radius_0.25": 0.6,
+        "certified_accuracy/score_above_0.5/radius_0.25": 0.54, ...}``, as :meth:`certified_accuracy` counts.
+        """
+        from holdfast.runs.metrics import metrics
+
+        return metrics(self, radii=radii, thresholds=thresholds)
+
     def plot_certified_accuracy(
         self,
         measure: str | None = None,

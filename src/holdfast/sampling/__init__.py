@@ -10,6 +10,8 @@ from holdfast.sampling.requests import (
     EstimateRequest,
     RadiusRequest,
     Request,
+    SelectionRequest,
+    VotesRequest,
 )
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "Local",
     "RadiusRequest",
     "Request",
+    "SelectionRequest",
+    "VotesRequest",
     "as_engine",
 ]
 

@@ -151,6 +151,25 @@ class _Sums(_Counters):
             yield span, Selection(span.copies, row)
 
 
+class _Votes(_Counters):
+    """Each class's votes: a row's whole weight goes to the class with the largest probability, the first if several are equal."""
+
+    def add(self, probabilities: Tensor, slots: Tensor) -> None:
+        """One vote a row."""
+        classes = probabilities.shape[1]
+        if not self.counts:
+            size = (len(self._spans) + 1) * classes
+            self.counts = [torch.zeros(size, dtype=torch.int64, device=probabilities.device)]
+        where = slots * classes + probabilities.argmax(1)
+        self.counts[0].index_add_(0, where, torch.ones_like(where))
+
+    def results(self, noise: Noise) -> Iterator[tuple[NoiseSpan, Counts]]:  # noqa: ARG002
+        """A selection each, as if every answer were certain."""
+        (votes,) = self._rows()
+        for span, row in zip(self._spans, votes, strict=True):
+            yield span, Selection(span.copies, row * SCORE_UNIT)
+
+
 class _Scores(_Counters):
     """Votes for the target class, and every measure's histogram, in one pass."""
 
@@ -252,6 +271,7 @@ def _bins(values: Tensor, grid: Grid, edges: Tensor) -> Tensor:
 
 _KINDS: dict[Counting, type[_Counters]] = {
     Counting.SELECTION: _Sums,
+    Counting.VOTES: _Votes,
     Counting.EVIDENCE: _Scores,
     Counting.CLASSES: _Classes,
 }

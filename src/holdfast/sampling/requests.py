@@ -90,16 +90,16 @@ class Request(ABC, Generic[T]):
         assert self.result is not None
         return self.result
 
-    def _selection(self) -> NoiseSpan:
-        return NoiseSpan(self.x, self.seed, self.index, Counting.SELECTION, 0, self.n0)
+    def _selection(self, counting: Counting = Counting.SELECTION) -> NoiseSpan:
+        return NoiseSpan(self.x, self.seed, self.index, counting, 0, self.n0)
 
     def _estimation(
         self, start: int, stop: int, target: int | NoiseSpan, counting: Counting = Counting.EVIDENCE
     ) -> NoiseSpan:
         return NoiseSpan(self.x, self.seed, self.index, counting, start, stop, target)
 
-    def _choose(self) -> Step[Selection]:
-        (selection,) = yield (self._selection(),)
+    def _choose(self, counting: Counting = Counting.SELECTION) -> Step[Selection]:
+        (selection,) = yield (self._selection(counting),)
         return cast(Selection, selection)
 
     def _more(self, start: int, copies: int, target: int) -> Step[Evidence]:
@@ -131,6 +131,27 @@ class CertifyRequest(Request[Sampled]):
         choosing = self._selection()
         selection, evidence = yield choosing, self._estimation(0, self.n, choosing)
         return Sampled(cast(Selection, selection), cast(Evidence, evidence))
+
+
+@dataclass(eq=False)
+class SelectionRequest(Request[Selection]):
+    """Average scores of all classes over ``n0`` copies, or their votes; nothing is counted for the winner."""
+
+    counting: Counting = Counting.SELECTION
+
+    def steps(self) -> Step[Selection]:
+        """One span."""
+        return (yield from self._choose(self.counting))
+
+
+@dataclass(eq=False)
+class VotesRequest(Request[Sampled]):
+    """Cohen et al.'s algorithm: the class with most votes among ``n0`` copies, and counts of ``n`` others for it."""
+
+    def steps(self) -> Step[Sampled]:
+        """First the class."""
+        selection = yield from self._choose(Counting.VOTES)
+        return Sampled(selection, (yield from self._more(0, self.n, selection.predicted)))
 
 
 @dataclass(eq=False)

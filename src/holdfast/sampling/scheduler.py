@@ -13,6 +13,8 @@ from holdfast.sampling.requests import AnyRequest
 from holdfast.sampling.span import Counting, Counts, NoiseSpan
 
 _GROWTH = 4
+_SHORT = 1_024
+"""Copies of a selection that are run in one job, so that what is counted for the class that they choose can be in it, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,16 +136,16 @@ class _Open:
         return sum(span.stop - sent for span, sent in zip(self.spans, self.sent, strict=True))
 
     def take(self, most: int, *, together: bool) -> list[Piece]:
-        """Pieces of about ``most`` copies; a selection is never cut, and comes before what is counted for its class."""
+        """Pieces of about ``most`` copies; a selection comes before what is counted for its class, and a short one is not cut."""
         pieces: list[Piece] = []
         for number, span in enumerate(self.spans):
-            start, stop, part = self.sent[number], span.stop, span
-            if span.counting is not Counting.SELECTION:
-                target = self._target(span, pieces if together else [])
-                if target is None:
-                    continue
-                stop = _cut(span, start, most - sum(piece.span.copies for piece in pieces))
-                part = replace(span, start=start, stop=stop, target=target)
+            start, selecting = self.sent[number], span.counting is Counting.SELECTION
+            target = span.target if selecting else self._target(span, pieces if together else [])
+            if target is None:
+                continue
+            whole = selecting and span.copies <= _SHORT
+            stop = span.stop if whole else _cut(span, start, most - sum(piece.span.copies for piece in pieces))
+            part = span if whole else replace(span, start=start, stop=stop, target=target)
             if start < stop:
                 pieces.append(Piece(self, number, part))
                 self.sent[number] = stop
@@ -154,7 +156,7 @@ class _Open:
         if isinstance(span.target, int):
             return span.target
         chosen: Any = self.counts[self.spans.index(span.target)]
-        if chosen is not None:
+        if chosen is not None and chosen.n0 == span.target.copies:
             return int(chosen.predicted)
         return span.target if any(piece.span is span.target for piece in pieces) else None
 

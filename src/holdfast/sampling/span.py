@@ -20,13 +20,14 @@ class Counting(Enum):
     """What is counted of a span's copies, and over which noise."""
 
     SELECTION = "average scores of all classes, to choose one"
+    VOTES = "votes for all classes, to choose one as Cohen et al. do"
     EVIDENCE = "votes for the target class, and a histogram of each measure"
     CLASSES = "a histogram of every class's score and of the target's lead over each"
 
     @property
     def stage(self) -> Stage:
         """Copies that a class is chosen from are never used again."""
-        return Stage.SELECTION if self is Counting.SELECTION else Stage.ESTIMATION
+        return Stage.SELECTION if self in (Counting.SELECTION, Counting.VOTES) else Stage.ESTIMATION
 
 
 @dataclass(frozen=True, eq=False)

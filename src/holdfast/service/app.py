@@ -117,6 +117,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "samples": 0 if served.samples is None else len(served.samples),
             "limits": {"copies": limits.copies, "seconds": limits.seconds, "upload": limits.upload},
             "triage": None if served.triage is None else promise_view(served.triage),
+            "drift": None if service.drift is None else service.drift.to_dict(),
             "version": installed_version(),
         }
 
@@ -155,7 +156,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             with ExitStack() as stack:
                 stack.enter_context(service.scheduler.admission(upload.caller.name))
                 asked, events = await while_connected(request.receive, work(upload), seconds)
-                stack.callback(service.forget, asked)
+                stack.callback(asked.stop)
                 # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
                 timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
                 stack.callback(timer.cancel)
@@ -193,7 +194,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/requests/{identity}", responses=refusals(401, 403, 404, 422))
     async def stop(identity: str) -> dict[str, str]:
         """Stop a request: the device is free after its present round, and a stream ends with its last look's certificate."""
-        if not service.stop(identity):
+        if not service.scheduler.stop(identity):
             raise Refusal(404, f"there is no open request {identity[:40]!r}")
         return {"status": "stopped"}
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
+from typing import cast
 
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalSampler
@@ -35,7 +36,7 @@ class BatchScheduler:
         self.load = Load(capacity=queue)
         self._places = FairShare(queue)
         self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
-        self._open: set[AnyServed] = set()
+        self._open: dict[str, AnyServed] = {}
         self._closing = False
         self._sampler = sampler
         self._thread = threading.Thread(target=self._work, name="holdfast-scheduler", daemon=True)
@@ -48,8 +49,7 @@ class BatchScheduler:
         """Stop every request, and the thread after its present job."""
         self._closing = True
         self._arrived.put(None)
-        for request in list(self._open):
-            request.stop(Refusal(503, "the service is closing"))
+        self.stop_all()
         if self._thread.is_alive():
             self._thread.join()
         self._sampler.workers.pool.shutdown()
@@ -82,14 +82,27 @@ class BatchScheduler:
             raise Refusal(503, "the service is closing")
         if not self._thread.is_alive():
             raise Refusal(503, "the device does not work")
-        self._open.add(request)
+        self._open[request.id] = request
         self._arrived.put(request)
+
+    def stop(self, identity: str) -> bool:
+        """Stop a request; whether one of that name was open."""
+        request = self._open.get(identity)
+        if request is None or request.over:
+            return False
+        request.stop()
+        return True
+
+    def stop_all(self) -> None:
+        """The service is about to close: streams end with what they have."""
+        for request in list(self._open.values()):
+            request.stop(Refusal(503, "the service is closing"))
 
     def _patience(self) -> int:
         """Seconds until a place should be free, from how fast requests were answered so far."""
         if not self.load.speed:
             return 1
-        waiting = list(self._open)
+        waiting = list(self._open.values())
         copies = sum(request.n - (0 if request.evidence is None else request.evidence.n) for request in waiting)
         return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
 
@@ -104,7 +117,7 @@ class BatchScheduler:
         )
         scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
-            self._open.discard(request)
+            del self._open[cast(AnyServed, request).id]
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""

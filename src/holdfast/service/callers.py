@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import secrets
 import tomllib
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from holdfast.errors import HoldfastError, InvalidArgument, reading
 from holdfast.files import make_folder
 
 _SHORTEST = 16
+_SENT = "^[!-~]*$"
+"""What every client sends as it is written: ASCII, without spaces."""
 _OTHERS = 0o077
 _log = logging.getLogger("holdfast.service")
 
@@ -33,7 +36,7 @@ class Caller:
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    key: str = Field(min_length=_SHORTEST)
+    key: str = Field(min_length=_SHORTEST, pattern=_SENT)
     fresh: bool = False
 
 
@@ -49,9 +52,9 @@ class Keys:
     """
 
     def __init__(self, key: str | None = None, path: Path | None = None) -> None:
-        if key is not None and len(key) < _SHORTEST:
+        if key is not None and not (len(key) >= _SHORTEST and re.fullmatch(_SENT, key)):
             raise InvalidArgument(
-                f"an API key must have at least {_SHORTEST} characters, got {len(key)}; "
+                f"an API key must have at least {_SHORTEST} characters of ASCII and no spaces, got {len(key)} characters; "
                 f"python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
             )
         self._given = {} if key is None else {_digest(key): Caller("key")}
@@ -65,7 +68,7 @@ class Keys:
             # A look-up by digest: how long it takes says nothing about any key.
             return {**self._in_file(), **self._given}.get(_digest(key))
         except HoldfastError as error:
-            _log.error("nobody is let in: %s", error)
+            _log.warning("nobody is let in: %s", error)
             return None
 
     def _in_file(self) -> dict[bytes, Caller]:
@@ -73,9 +76,12 @@ class Keys:
             return {}
         remedy = 'expected TOML: for each caller [NAME], key = "..." and perhaps fresh = true'
         with reading(self._path, InvalidArgument, "cannot be read as keys", remedy=remedy):
-            text = _private(self._path, InvalidArgument).decode()
+            text = _private(self._path).decode()
             found = _FILE.validate_python(tomllib.loads(text))
-            return {_digest(each.key): Caller(name, each.fresh) for name, each in found.items()}
+            owners = {_digest(each.key): Caller(name, each.fresh) for name, each in found.items()}
+            if len(owners) < len(found):
+                raise InvalidArgument(f"{self._path} gives two callers the same key; give each its own")
+            return owners
 
 
 @final
@@ -106,16 +112,16 @@ def read_secret(path: Path) -> bytes:
             make_folder(path.parent)
             path.touch(0o600, exist_ok=False)
             path.write_bytes(secrets.token_bytes(32))
-        secret = _private(path, InvalidArgument)
+        secret = _private(path)
         if len(secret) < 32:
-            raise InvalidArgument(f"expected at least 32 bytes, got {len(secret)}")
+            raise InvalidArgument(f"{path} must have at least 32 bytes, got {len(secret)}; give another file, or none")
         return secret
 
 
-def _private(path: Path, refuse: type[HoldfastError]) -> bytes:
+def _private(path: Path) -> bytes:
     if os.name == "posix" and path.stat().st_mode & _OTHERS:
-        raise refuse(f"{path} is open to other users of this machine; run: chmod 600 {path}")
-    return read_text(path, refuse)
+        raise InvalidArgument(f"{path} is open to other users of this machine; run: chmod 600 {path}")
+    return read_text(path, InvalidArgument)
 
 
 def _digest(key: str) -> bytes:

@@ -2,7 +2,11 @@
 
 import asyncio
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_AHEAD = 2**16
+"""Bytes of later requests that are kept."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -36,11 +40,26 @@ class BoundedProtocol(H11Protocol):
         if self._at_work:
             self._deadline.cancel()
 
+    def handle_events(self) -> None:
+        """A next request that comes before its time waits, but reading goes on: otherwise nobody would see that the caller leaves."""
+        super().handle_events()
+        if self._at_work and not self._incomplete:
+            if len(self.conn.trailing_data[0]) > _AHEAD:
+                self.transport.abort()
+            self.flow.resume_reading()
+
     def on_response_complete(self) -> None:
         """Wait for the next request, if it is not there already."""
         super().on_response_complete()
         if self._resting:
             self._restart()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request, unless it was answered before all of it came: then there is nothing left to say."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """The caller does not read what was sent."""

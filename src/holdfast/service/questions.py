@@ -20,7 +20,7 @@ _USUAL = 100_000
 _BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
 
 
-class _Question(BaseModel):
+class Question(BaseModel):
     """What every question has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,7 +63,7 @@ class _Question(BaseModel):
         return "caller" if self.seed is not None else "fresh" if self.fresh else "service"
 
 
-class CertifyQuestion(_Question):
+class CertifyQuestion(Question):
     """A certificate: bounds for every radius at once."""
 
     n: int | None = Field(None, ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")
@@ -79,7 +79,7 @@ class CertifyQuestion(_Question):
     )
 
 
-class DecideQuestion(_Question):
+class DecideQuestion(Question):
     """One question, answered with as few copies as it takes."""
 
     at_least: float = Field(allow_inf_nan=False, description="The confidence asked for.")

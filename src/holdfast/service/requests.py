@@ -71,7 +71,7 @@ class ServedRequest(Request[Any], Generic[R]):
     def counted(self, counts: Counts) -> None:
         """A part of what it waits for."""
         if isinstance(counts, Selection):
-            self.selection = counts
+            self.selection = counts if self.selection is None else self.selection + counts
         elif isinstance(counts, Evidence) and (not self.watched or self.shown is not None):
             self.evidence = counts if self.evidence is None else self.evidence + counts
         self._on_change()

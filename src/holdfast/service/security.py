@@ -1,5 +1,6 @@
 """Who may ask, from which page, and the headers that every response carries."""
 
+import asyncio
 import ipaddress
 import json
 import logging
@@ -75,19 +76,21 @@ class SecurityMiddleware:
                 answered["status"] = message["status"]
                 self._metrics.answered(getattr(scope.get("route"), "path", "other"), message["status"])
                 MutableHeaders(scope=message).update(_HEADERS)
-            elif not message.get("more_body"):
-                if answered["status"] >= 400:
-                    answered["refused"] = message.get("body", b"").decode()[:_LONGEST]
-                seconds = round(time.monotonic() - began, 3)
-                ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, "seconds": seconds}))
+            elif answered["status"] >= 400:
+                answered["refused"] = message.get("body", b"").decode()[:_LONGEST]
             await send(message)
 
         try:
             scope["caller"] = caller = self._owner(scope) or caller
+            await self._app(scope, receive, sending)
         except Refusal as refusal:
             await error_response(refusal.status, str(refusal), refusal.headers)(scope, receive, sending)
-            return
-        await self._app(scope, receive, sending)
+        except asyncio.CancelledError:  # the server closes, and has waited for long enough
+            if "status" not in answered:
+                await error_response(503, "the service is closing")(scope, receive, sending)
+        finally:  # also of an answer that its caller did not wait for
+            seconds = round(time.monotonic() - began, 3)
+            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, "seconds": seconds}))
 
     def _owner(self, scope: Scope) -> Caller | None:
         """Whose key was sent; None where none is needed."""

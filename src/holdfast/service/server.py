@@ -6,8 +6,8 @@ import os
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """An interrupt, or a request to end."""
-        self._service.stop_all()
+        self._service.scheduler.stop_all()
         super().handle_exit(sig, frame)
 
 
@@ -113,6 +113,7 @@ def serve(
     labels: Sequence[str] = (),
     samples: LabelledData | None = None,
     triage: Triage | None = None,
+    drift_every: int = 500,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
     port: int = 8023,
@@ -131,6 +132,7 @@ def serve(
         labels: names of the classes.
         samples: inputs that a visitor of the page may pick.
         triage: by which ``POST /v1/triage`` accepts a class or hands the input to a human.
+        drift_every: so many inputs of it at a time are compared with the calibration inputs; the result is in ``/v1/model``.
         limits: what one caller may ask; by default, bodies may have as many bytes as inputs of this shape need.
         key, keys: what callers must send: one key, or a file of keys. Needed where others can reach the service.
         secret: a file with what the noise of answers follows from, made if it is not there; by default another one each time.
@@ -140,14 +142,14 @@ def serve(
     """
     known = Keys(key, keys)
     check_address(host, port, known)
-    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage)
+    served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage, drift_every)
     # A caller's open requests may not take all connections.
     given, most = limits or Limits(upload=upload_for(shape)), most_connections()
     service = Service(
         served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
     )
-    _start_logging(log_level, access_log)
-    with listen(host, port) as taken:
+    logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with listen(host, port) as taken, _logged(access_log, said=log_level <= logging.INFO):
         found = taken.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
         config = config_for(service, host=host, keys=known)
@@ -160,15 +162,24 @@ def serve(
         say("stopped")
 
 
-def _start_logging(level: int, access_log: Path | None) -> None:
-    """To stderr from this level on; answers also to a file, of which old parts are deleted."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if access_log is not None:
-        try:
-            file = RotatingFileHandler(access_log, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
-        except OSError as error:
-            raise RunError(f"cannot write the access log {access_log}: {error}; choose another file") from error
-        file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        ACCESS_LOG.addHandler(file)
-        ACCESS_LOG.setLevel(logging.INFO)
-        ACCESS_LOG.propagate = level <= logging.INFO
+@contextmanager
+def _logged(path: Path | None, *, said: bool) -> Iterator[None]:
+    """Answers are written to a file, of which old parts are deleted, and to stderr only if that is ``said``."""
+    if path is None:
+        yield
+        return
+    try:
+        file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
+    except OSError as error:
+        raise RunError(f"cannot write the access log {path}: {error}; choose another file") from error
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ACCESS_LOG.addHandler(file)
+    ACCESS_LOG.setLevel(logging.INFO)
+    ACCESS_LOG.propagate = said
+    try:
+        yield
+    finally:
+        ACCESS_LOG.removeHandler(file)
+        ACCESS_LOG.setLevel(logging.NOTSET)
+        ACCESS_LOG.propagate = True
+        file.close()

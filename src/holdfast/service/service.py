@@ -1,6 +1,7 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
 import json
+import logging
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,9 +31,9 @@ from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
 from holdfast.service.metrics import Metrics
-from holdfast.service.questions import CertifyQuestion, DecideQuestion, copies_of, measure_of
+from holdfast.service.questions import CertifyQuestion, DecideQuestion, Question, copies_of, measure_of
 from holdfast.service.refusals import Refusal
-from holdfast.service.requests import AnyServed, ServedRequest
+from holdfast.service.requests import AnyServed, R, ServedRequest
 from holdfast.service.shares import FairPool
 from holdfast.service.uploads import read_input
 from holdfast.service.views import (
@@ -47,9 +48,13 @@ from holdfast.service.views import (
 )
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
+from holdfast.triage.drift import Drift
+from holdfast.validation import check_count
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _THREADS = 4
+_FEWEST_NEW = 20
+_log = logging.getLogger("holdfast.service")
 SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
@@ -62,7 +67,8 @@ Watched = tuple[AnyServed, AsyncIterator[Event]]
 class Served:
     """What is served: a smoothed classifier for inputs of one shape, and what is known about it.
 
-    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted.
+    ``samples`` are inputs that a visitor may pick. ``triage`` says from which confidence on a class is accepted; each next
+    ``drift_every`` of its inputs are compared with the calibration inputs.
     """
 
     smoothed: SmoothedClassifier
@@ -71,6 +77,7 @@ class Served:
     labels: tuple[str, ...] = ()
     samples: LabelledData | None = field(default=None, repr=False)
     triage: Triage | None = field(default=None, repr=False)
+    drift_every: int = 500
 
 
 class Service:
@@ -85,6 +92,7 @@ class Service:
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
         if served.triage is not None:
             _check_triage(served.triage, served.smoothed, limits)
+            check_count("drift_every", served.drift_every, at_least=_FEWEST_NEW)
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
@@ -95,7 +103,8 @@ class Service:
         self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
-        self._open: dict[str, AnyServed] = {}
+        self._scores: list[float] = []
+        self.drift: Drift | None = None
 
     def start(self) -> None:
         """Begin to work."""
@@ -135,8 +144,19 @@ class Service:
         request = ServedRequest(inner, caller=upload.caller.name)
         pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
-        found = await self._pool.run(upload.caller.name, lambda: triage.decide(self._certificate(pending, 1)))
+        certificate = self._certificate(pending, 1)
+        found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
+        if triage.scores:
+            await self._watch_drift(triage, triage.score(certificate))
         return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
+
+    async def _watch_drift(self, triage: Triage, score: float) -> None:
+        """How many are tested is fixed beforehand, as the test requires."""
+        self._scores.append(score)
+        if len(self._scores) == self.served.drift_every:
+            new, self._scores = self._scores, []
+            self.drift = await self._pool.run("drift", lambda: triage.drift(new))
+            _log.log(logging.WARNING if self.drift.drifted else logging.INFO, "%s", self.drift)
 
     async def read(self, upload: Upload) -> bytes:
         """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
@@ -145,31 +165,14 @@ class Service:
     async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
         """A certificate while one watches: alpha is divided among the planned looks."""
         pending = await self._pending(upload, question, watched=True)
-        self._submit(pending.request)
+        self.scheduler.submit(pending.request)
         return pending.request, self._certify_events(pending)
 
     async def watch_decide(self, upload: Upload, question: DecideQuestion) -> Watched:
         """A decision while one watches, which costs no alpha."""
         request = await self._decide_request(upload, question, watched=True)
-        self._submit(request)
+        self.scheduler.submit(request)
         return request, self._decide_events(request)
-
-    def stop(self, identity: str) -> bool:
-        """Stop a request; whether there was one of that name."""
-        request = self._open.get(identity)
-        if request is not None:
-            request.stop()
-        return request is not None
-
-    def stop_all(self) -> None:
-        """The service is about to close: streams end with what they have."""
-        for request in list(self._open.values()):
-            request.stop(Refusal(503, "the service is closing"))
-
-    def forget(self, request: AnyServed) -> None:
-        """Its caller has the answer, or has gone: the device must not work for it any longer."""
-        request.stop()
-        self._open.pop(request.id, None)
 
     async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
@@ -183,10 +186,7 @@ class Service:
         at = await self._read(upload)
         seed = self._noise.seed("certify", at.x) if chosen is None else chosen
         inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
-        request = ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
-        return PendingCertificate(request, settings, question.alpha, question.radii)
+        return PendingCertificate(_served(inner, upload, question, watched), settings, question.alpha, question.radii)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
@@ -206,18 +206,10 @@ class Service:
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
         at = await self._read(upload)
-        inner = DecideRequest(
-            at.x,
-            self._noise.seed("decide", at.x) if chosen is None else chosen,
-            question.index or 0,
-            question.n0,
-            n_max,
-            test(noise=sampled_noise(noise, self.step, at.shift)),
-            measure.name,
-        )
-        return ServedRequest(
-            inner, caller=upload.caller.name, watched=SHOWN if watched else 0, seeded_by=question.seeded_by
-        )
+        seed = self._noise.seed("decide", at.x) if chosen is None else chosen
+        deciding = test(noise=sampled_noise(noise, self.step, at.shift))
+        inner = DecideRequest(at.x, seed, question.index or 0, question.n0, n_max, deciding, measure.name)
+        return _served(inner, upload, question, watched)
 
     def _step(self) -> float:
         """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
@@ -239,18 +231,14 @@ class Service:
 
         return await self._pool.run(upload.caller.name, read)
 
-    def _submit(self, request: AnyServed) -> None:
-        self.scheduler.submit(request)
-        self._open[request.id] = request
-
     async def _sampled(self, request: AnyServed) -> None:
-        """Have a request sampled to its end."""
-        self._submit(request)
+        """Have a request sampled to its end; if nobody waits for that any more, it is stopped."""
+        self.scheduler.submit(request)
         try:
             async for _ in request.changes():
                 pass
         finally:
-            self.forget(request)
+            request.stop()
         if request.error is not None:
             raise request.error
         self.metrics.took(request.seconds)
@@ -298,7 +286,7 @@ class Service:
         chosen = shown = False
         counted = 0
         async for _ in request.changes():
-            if not chosen and request.selection is not None:
+            if not chosen and request.selection is not None and request.selection.n0 == request.n0:
                 chosen = True
                 chosen_class = selection_view(request.selection)
                 yield {"event": "chosen", **chosen_class, **self._named(chosen_class["predicted"])}
@@ -358,6 +346,11 @@ class PendingCertificate:
     settings: Settings
     alpha: float
     radii: Sequence[float] | None = None
+
+
+def _served(inner: R, upload: Upload, question: Question, watched: bool) -> ServedRequest[R]:
+    shown = SHOWN if watched else 0
+    return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
 
 def to_json(document: Event) -> bytes:

@@ -18,8 +18,8 @@ function limits(schema) {
   const parts = [words ? words.join(" or ") : type === "array" ? `${(items.enum || [items.type]).join(", ")}; may be repeated` : type];
   if (minimum !== undefined) parts.push(`from ${minimum}`);
   if (maximum !== undefined) parts.push(`up to ${maximum}`);
-  if (usual !== undefined && usual !== null) parts.push(`by default ${usual}`);
-  return parts.join(" ");
+  const range = parts.join(" ");
+  return usual === undefined || usual === null ? range : `${range}, by default ${usual}`;
 }
 
 function table(heads, rows) {
@@ -30,7 +30,7 @@ function table(heads, rows) {
 }
 
 function route(path, method, operation) {
-  const section = make("section", make("h2", make("code", `${method.toUpperCase()} ${path}`)), make("p", operation.description || ""));
+  const section = make("section", make("h2", make("code", `${method.toUpperCase()} ${path}`)), make("p", (operation.description || "").replaceAll("``", "")));
   section.className = "card";
   const parameters = operation.parameters || [];
   if (parameters.length) {

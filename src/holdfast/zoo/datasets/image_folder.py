@@ -1,6 +1,7 @@
 """Folders of image files, one folder a class: ImageNet's layout. Images are read when they are asked for."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,7 +191,11 @@ def _is_class(path: Path) -> bool:
 
 
 def _images(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."))
+    """Files only: reading a pipe would never end."""
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.name.lower().endswith(_SUFFIXES) and not each.name.startswith(".") and each.is_file():
+                yield Path(each.path)
 
 
 def _transform(size: int | str | None, first: Path) -> Transform:
