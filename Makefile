@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: demo test lint browser bench docs paper clean
+.PHONY: demo test lint browser bench docs paper install-check lock clean
 
-demo: $(READY)
+# The developers' environment does for the demo; without it, torch is installed and their tools are not.
+demo: $(or $(wildcard $(READY)),$(DEMO_READY))
 	$(BIN)/holdfast demo
 
 test: $(READY) lint browser
@@ -43,11 +45,28 @@ paper: $(READY)
 	$(BIN)/python -m experiments.paper.figures --runs $(PAPER_RUNS) $(if $(CIFAR10),--data $(CIFAR10))
 	$(if $(wildcard $(HUMAN)),$(BIN)/python -m experiments.paper.human --runs $(PAPER_RUNS) --human $(HUMAN),@echo "no $(HUMAN): the human study is left as it is")
 
-$(READY): pyproject.toml constraints.txt
+# Wheel and sdist, in empty environments: without torch, and with it.
+install-check:
+	$(PYTHON) tools/check_install.py
+
+# What the service's image installs, with hashes; torch is left to the index of the build that is wanted. Needs uv.
+lock:
+	echo torch | uv pip compile pyproject.toml --extra serve --extra sign --universal --python-version 3.11 --excludes - \
+	  --constraint constraints.txt --generate-hashes --no-annotate --upgrade --quiet \
+	  --custom-compile-command 'make lock' --output-file requirements.lock
+
+define install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
+	touch $@
+endef
+
+$(READY): pyproject.toml constraints.txt
+	$(call install,dev)
+
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(call install,torch)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -4,7 +4,8 @@
 
     HoldfastError                   exit 1   (never raised itself)
     ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range, or a run of another kind; also a ValueError
-    │   └── InvalidEnvironment      exit 2   an environment variable of Holdfast's, whatever was being read with it
+    │   ├── InvalidEnvironment      exit 2   an environment variable of Holdfast's, whatever was being read with it
+    │   └── MissingPackage          exit 2   a package of an extra is not installed; also an ImportError
     ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
     ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
     │   └── UnsteadyModel           exit 4   its answers change with other rows, from call to call, or with its weights
@@ -41,6 +42,10 @@ class InvalidArgument(HoldfastError, ValueError):
 
 class InvalidEnvironment(InvalidArgument):
     """An environment variable of Holdfast's is set to what it cannot be."""
+
+
+class MissingPackage(InvalidArgument, ImportError):
+    """What was asked for needs a package that one of Holdfast's extras installs."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -138,6 +143,40 @@ def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy:
         raise error(f"{path} {wrong} ({said}); {remedy}") from cause
 
 
+_EXTRA_OF = {
+    "cryptography": "sign",
+    "fastapi": "serve",
+    "h11": "serve",
+    "httpx": "http",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "prometheus_client": "serve",
+    "pydantic": "serve",
+    "ray": "ray",
+    "safetensors": "torch",
+    "sklearn": "sklearn",
+    "starlette": "serve",
+    "torch": "torch",
+    "transformers": "transformers",
+    "uvicorn": "serve",
+}
+"""Packages that are not always there, by the name they are imported by, and the extra that installs each."""
+
+
 def how_to_install(extra: str) -> str:
-    """A command in words. Holdfast is installed from its repository: on PyPI the name is another project's."""
-    return f"in Holdfast's folder, pip install -c constraints.txt -e '.[{extra}]'"
+    """The one command, from any folder: pip finds the extra in the Holdfast that is installed."""
+    return f"pip install 'holdfast-certify[{extra}]'"
+
+
+@contextmanager
+def explain_missing_packages() -> Iterator[None]:
+    """Say how to install a package of an extra, where an import of it fails."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if isinstance(error, HoldfastError) or package not in _EXTRA_OF:
+            raise
+        raise MissingPackage(
+            f"this needs {package}, which could not be imported ({error}); install it with: {how_to_install(_EXTRA_OF[package])}"
+        ) from error

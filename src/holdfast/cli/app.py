@@ -23,7 +23,7 @@ from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.triage import triage
 from holdfast.cli.verify import verify
-from holdfast.errors import HoldfastError, RunError
+from holdfast.errors import HoldfastError, RunError, explain_missing_packages
 from holdfast.version import installed_version
 
 SIGNALLED = 128
@@ -62,7 +62,8 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def refusing(*args: object, **kwargs: object) -> None:
         try:
-            command(*args, **kwargs)
+            with explain_missing_packages():
+                command(*args, **kwargs)
         except HoldfastError as error:
             Terminal(stderr=True).print(f"holdfast: {error}", style="red", soft_wrap=True)
             raise typer.Exit(error.exit_code) from error

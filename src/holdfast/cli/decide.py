@@ -4,12 +4,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import say
-from holdfast.measures import DEFAULT_MEASURES, measure_named
 
 if TYPE_CHECKING:
     from holdfast.sequential import Decision
@@ -24,7 +22,7 @@ def decide(
     noise: str | None = options.NOISE,
     at_least: float = typer.Option(..., help="The confidence asked for."),
     radius: float = typer.Option(..., help="The radius within which it must hold."),
-    measure: str = typer.Option(DEFAULT_MEASURES[0].name, help=f"Of what: {options.MEASURED}."),
+    measure: str = typer.Option(options.MEASURES[0], help=f"Of what: {options.MEASURED}."),
     n: int = options.count(100_000, help="Give up after this many noisy copies of an input."),
     n0: int = options.N0,
     alpha: float = typer.Option(0.001, help="Probability of certifying a false statement, for each input."),
@@ -42,7 +40,10 @@ def decide(
     progress: bool | None = options.PROGRESS,
 ) -> None:
     """Is the confidence at least so much within the radius? Stops as soon as it knows, and says what it cost."""
+    import numpy as np
+
     from holdfast.cli.models import check_images, kind_of, open_model
+    from holdfast.measures import measure_named
     from holdfast.noise import check_seed
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.labelled import Images, LabelledInputs

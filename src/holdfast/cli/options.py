@@ -3,14 +3,15 @@
 import math
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.measures import DEFAULT_MEASURES, Measure, measure_named
-from holdfast.noise import Noise, as_noise, noise_named
-from holdfast.validation import check_count
+
+if TYPE_CHECKING:
+    from holdfast.measures import Measure
+    from holdfast.noise import Noise
 
 _DIGITS = 15
 """Of anything that is counted, at most."""
@@ -33,9 +34,10 @@ def count(default: int | None, *names: str, help: str) -> Any:
 
 
 ORIGINAL = "original"
-_MEASURES = ", ".join(measure.name for measure in DEFAULT_MEASURES)
-CLAIMED = ",".join(("label", *(measure.name for measure in DEFAULT_MEASURES)))
-MEASURED = f"{_MEASURES}, or mass-3-5 for the mass of classes 3 and 5"
+MEASURES = ("score", "margin")
+"""The names of ``DEFAULT_MEASURES``: a help that is asked for imports no NumPy."""
+CLAIMED = ",".join(("label", *MEASURES))
+MEASURED = f"{', '.join(MEASURES)}, or mass-3-5 for the mass of classes 3 and 5"
 MODEL: Any = typer.Option(
     ...,
     help="A checkpoint (.safetensors, or torch weights); embedded: 'fashion-mnist', 'cifar10-sigma0.25', "
@@ -137,8 +139,10 @@ def seed_number(text: str | None) -> int | None:
         raise InvalidArgument(f"--seed takes a whole number, decimal or 0x hexadecimal, got {text!r}") from error
 
 
-def noise_from(sigma: float | None, noise: str | None) -> Noise:
+def noise_from(sigma: float | None, noise: str | None) -> "Noise":
     """The noise that ``--sigma`` or ``--noise`` names; one of them must."""
+    from holdfast.noise import as_noise, noise_named
+
     if (sigma is None) == (noise is None):
         raise InvalidArgument(
             "expected the noise: either --sigma 0.25, for Gaussian noise, or --noise with another kind, such as uniform:0.5; "
@@ -149,20 +153,26 @@ def noise_from(sigma: float | None, noise: str | None) -> Noise:
 
 def claims_named(text: str) -> tuple[str, ...]:
     """The claims of ``--claims`` by their own names: that of mass-5-3 is mass-3-5."""
+    from holdfast.measures import measure_named
+
     try:
         return tuple(word if word == "label" else measure_named(word).name for word in words(text))
     except InvalidArgument as error:
         raise InvalidArgument(f"--claims takes 'label' and measures: {error}") from error
 
 
-def further_measures(names: Iterable[str]) -> tuple[Measure, ...]:
+def further_measures(names: Iterable[str]) -> "tuple[Measure, ...]":
     """The measures of these names that are not counted anyway."""
+    from holdfast.measures import DEFAULT_MEASURES, measure_named
+
     found = (measure_named(name) for name in dict.fromkeys(names) if name != "label")
     return tuple(measure for measure in found if measure not in DEFAULT_MEASURES)
 
 
 def check_selection(skip: int, max_: int | None) -> None:
     """Refuse an empty selection of inputs."""
+    from holdfast.validation import check_count
+
     check_count("--skip", skip)
     if max_ is not None:
         check_count("--max", max_)

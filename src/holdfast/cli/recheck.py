@@ -11,7 +11,6 @@ from rich.table import Table
 from holdfast.cli import options
 from holdfast.cli.console import Terminal, say
 from holdfast.errors import ClaimsLost, InvalidArgument
-from holdfast.measures import measure_named
 
 if TYPE_CHECKING:
     from holdfast.runs.rechecked import Recheck
@@ -52,6 +51,7 @@ def recheck(
     false. Exits with 12 if fewer hold than --require asks for.
     """
     from holdfast.cli.models import check_images, kind_of, open_model
+    from holdfast.measures import measure_named
     from holdfast.runs.claims import ClaimsAsked, check_certified, claimed_measure
     from holdfast.runs.ledger import append_line, check_ledger
     from holdfast.runs.recheck import recheck as recheck_run

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ def verify(
     options.choice(format_, "--format", ("text", "json"))
     if resample is not None and (model is None or data is None):
         raise InvalidArgument("--resample draws noise for the run's inputs: give its --model and its --data, too")
+    if model is not None or data is not None:
+        import_module("holdfast.runs.resample")  # needs torch: refused now, not after the run was read
     signing = None if sign is None else signer(sign)
     found = verify_run(run, key=key)
     if signing is not None and found.ok:

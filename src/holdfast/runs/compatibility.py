@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from scipy.stats import hypergeom
 
 from holdfast.certificates.evidence import Selection
 from holdfast.scores import ScoreHistogram
@@ -24,7 +24,7 @@ def votes_p_value(stored: int, fresh: int, n: int) -> float:
     Source:
         R. A. Fisher, "Statistical Methods for Research Workers" (1934 and later), section 21.02; both tails, the smaller twice.
     """
-    law = hypergeom(2 * n, stored + fresh, n)
+    law = scipy.stats.hypergeom(2 * n, stored + fresh, n)
     return min(1.0, 2 * min(float(law.cdf(stored)), float(law.sf(stored - 1))))
 
 

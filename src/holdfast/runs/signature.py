@@ -1,10 +1,9 @@
 """Ed25519 signatures of a run's manifest: who holds the public key sees that nothing of the run was changed."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.errors import InvalidArgument, how_to_install
+from holdfast.errors import InvalidArgument, explain_missing_packages
 from holdfast.runs.folder import SIGNATURE, Sign
 from holdfast.runs.manifest import MANIFEST
 
@@ -14,7 +13,7 @@ Agrees = Callable[[bytes, bytes], bool]
 
 def signer(key: Path) -> Sign:
     """What signs with the private key in a PEM file; a file without one is refused now."""
-    with _explained():
+    with explain_missing_packages():
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     found = _read(key, "private", lambda content: load_pem_private_key(content, password=None))
@@ -25,7 +24,7 @@ def signer(key: Path) -> Sign:
 
 def agreement(key: Path) -> Agrees:
     """What compares with the public key in a PEM file; a file without one is refused now."""
-    with _explained():
+    with explain_missing_packages():
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -56,17 +55,6 @@ def signature_problems(run: Path, agrees: Agrees) -> Iterator[str]:
 
 def _written(signature: bytes) -> bytes:
     return signature.hex().encode() + b"\n"
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Says how to install what is imported."""
-    try:
-        yield
-    except ImportError as error:
-        raise InvalidArgument(
-            f"signatures need cryptography, which could not be imported ({error}); {how_to_install('sign')}"
-        ) from error
 
 
 def _read(key: Path, kind: str, load: Callable[[bytes], object]) -> object:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln
-from scipy.stats import ks_2samp
 
 from holdfast.errors import InvalidInput
 from holdfast.scores.rounding import ceil_decimals, format_number
@@ -92,7 +92,7 @@ def drift_test(calibration: ArrayLike, new: ArrayLike, *, alpha: float) -> Drift
     common = math.gcd(m, n)
     if (m // common) * (n // common) >= _MOST_PATHS:
         raise InvalidInput(f"{n:,} new inputs are more than can be compared exactly with {m:,}; check them in parts")
-    result = ks_2samp(old, found, method="exact")
+    result = scipy.stats.ks_2samp(old, found, method="exact")
     at = float(result.statistic_location)
     return Drift(
         calibration_inputs=m,
