@@ -29,6 +29,8 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -230,6 +232,41 @@ def pictures(path: Path) -> None:
         Image.fromarray(images_of(1, 40)[0]).save(path / "val" / f"{k % 2}" / f"{k}.{suffix}")
 
 
+def csv(path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(6, 3))
+    lines = ["a,b,c,label", *(",".join(map(str, [*row, k % 2])) for k, row in enumerate(rows))]
+    (path / "data.csv").write_text("\n".join(lines), encoding="utf-8")
+
+
+def parquet(path: Path) -> None:
+    numbers = {name: np.random.default_rng(k).normal(size=6) for k, name in enumerate("abc")}
+    pq.write_table(pa.table({**numbers, "label": ["yes", "no"] * 3}), path / "data.parquet")
+
+
+def arrow(path: Path) -> None:
+    """As ``datasets`` writes it, with pictures."""
+    encoded = []
+    for image in images_of():
+        target = io.BytesIO()
+        Image.fromarray(image).save(target, "PNG")
+        encoded.append({"bytes": target.getvalue(), "path": None})
+    table = pa.table({"image": encoded, "label": [k % 2 for k in range(6)]})
+    with pa.OSFile(str(path / "data-00000.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    features = {"image": {"_type": "Image"}, "label": {"names": ["no", "yes"], "_type": "ClassLabel"}}
+    (path / "dataset_info.json").write_text(json.dumps({"features": features}))
+    (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000.arrow"}]}))
+
+
+def read_table(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
+    (table,) = path.glob("data.*")
+    data = open_dataset(str(table)).every(1, 8)
+    data.check()
+    data.digest()
+    for _ in CheckedInputs(Images(data), "any", Gaussian(0.25)):
+        pass
+
+
 def read_data(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
     archive = path / "data.npz"
     data = open_dataset(str(archive if archive.exists() else path)).every(1, 8)
@@ -265,6 +302,25 @@ def safetensors(path: Path) -> None:
 def torch_weights(path: Path) -> None:
     state = Architecture("small-cnn", 1, 28, 10).build().state_dict()
     torch.save({"arch": "small-cnn", "state_dict": state}, path / "net.pt")
+
+
+def onnx(path: Path) -> None:
+    net_ = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)).eval()
+    rows = {"x": {0: torch.export.Dim("rows")}}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        torch.onnx.export(
+            net_,
+            (torch.zeros(2, 1, 28, 28),),
+            path / "net.onnx",
+            dynamo=True,
+            dynamic_shapes={"input": rows["x"]},
+            external_data=False,
+        )
+
+
+def read_onnx(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
+    images = open_dataset("fashion-mnist")
+    hf.SmoothedClassifier(path / "net.onnx", 0.25, inputs="images").certify(images.image(0), n=100, n0=10)
 
 
 def read_weights(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
@@ -315,6 +371,10 @@ READERS = {
     "CIFAR-10, binary": Reader(cifar_binary, read_data),
     "CIFAR-10, pictures": Reader(cifar_pictures, read_data),
     "pictures": Reader(pictures, read_data),
+    "CSV": Reader(csv, read_table),
+    "Parquet": Reader(parquet, read_table),
+    "folder of datasets": Reader(arrow, read_data),
+    "ONNX": Reader(onnx, read_onnx),
     "TSV": Reader(log, read_log),
     "safetensors": Reader(safetensors, read_weights),
     "torch weights": Reader(torch_weights, read_weights),
