@@ -23,7 +23,11 @@ from holdfast.service.security import OPEN_ROUTES
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ROOT / "experiments" / "training" / "runs" / "certified-sigma0.25"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-THERE_WHERE_NEEDED = {"IPython", "triton"}  # in a notebook; with torch for CUDA
+THERE_WHERE_NEEDED = {
+    "IPython",
+    "timm",
+    "triton",
+}  # in a notebook; what a user must install to fit torch; with torch for CUDA
 
 
 def named(requirement: str) -> str:

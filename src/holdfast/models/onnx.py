@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from holdfast.models.outputs import as_probabilities, check_outputs, checked_pro
 from holdfast.models.torch import resolve_device
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
     from onnxruntime import InferenceSession
 
 _TYPES = {"tensor(float)": torch.float32, "tensor(double)": torch.float64, "tensor(float16)": torch.float16}
@@ -185,7 +184,7 @@ def _weight_files(path: Path) -> list[Path]:
     return [path.parent / name for name in sorted(set(_locations(model)))]
 
 
-def _locations(message: "Message") -> Iterator[str]:
+def _locations(message: Any) -> Iterator[str]:
     """Where tensors within a message of ONNX's have their data, if that is in other files."""
     for field, held in message.ListFields():
         if field.name == "external_data":
