@@ -76,6 +76,17 @@ def test_other_methods_may_be_named_and_estimates_are_refused(tmp_path: Path) ->
         model_card([run], Question(methods=("cdf-empirical",)))
 
 
+def test_a_run_whose_own_bounds_are_estimates_has_no_card_and_no_metrics(tmp_path: Path) -> None:
+    run = Run.open(unsealed(made_run(tmp_path / "a", 3).path, method="cdf-empirical"))
+    with pytest.raises(hf.InvalidArgument, match="cdf-empirical gives estimates, and a model card says what is certified"):
+        model_card([run], ASKED)
+    with pytest.raises(hf.InvalidArgument, match="gives estimates and certifies nothing"):
+        run.metrics(radii=[0.25])
+    assert "score &gt; 0.5 (estimate, not certified)" in run._repr_html_()
+    asked = Question(radii=(0.25,), thresholds=(0.5,), methods=("cdf-dkw",))
+    assert '"cdf-dkw"' in model_card([run], asked)
+
+
 def test_the_command_prints_a_card_or_writes_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path / "a", 3)
     asked = ["report", str(run.path), "--format", "card", "--radii", "0,0.25", "--threshold", "0.5"]

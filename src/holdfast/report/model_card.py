@@ -22,9 +22,6 @@ def model_card(runs: Sequence[Run], question: Question) -> str:
 
     Every number says what it was computed with. Estimates are refused: a card says what is certified.
     """
-    for method in question.methods or ():
-        if not guaranteed(method):
-            raise InvalidArgument(f"{method} gives estimates, and a model card says what is certified; leave it out")
     models: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         models.setdefault(_model(run), []).append(_result(run, question))
@@ -43,6 +40,11 @@ def _result(run: Run, question: Question) -> dict[str, Any]:
     data = str(config.get("data") or run.path.name)
     own = tuple(dict.fromkeys(run.methods(measure)[0] for measure in run.measures if measure != "label"))
     asked = Question(question.radii, question.thresholds, question.methods or own)
+    for method in asked.methods or ():
+        if not guaranteed(method):
+            raise InvalidArgument(
+                f"{method} gives estimates, and a model card says what is certified; leave it out, or name others (--methods)"
+            )
     dataset = {"type": PurePath(data).name, "name": data, "split": config.get("split")}
     return {
         "task": {"type": _task(run)},
