@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import holdfast as hf
+from holdfast.models.spot_check import other_answers
 from model_files import Endpoint, endpoint, endpoint_scores
 from networks import images
 
@@ -162,8 +163,27 @@ def test_another_classifier_at_the_same_url_is_noticed(server: Endpoint, tmp_pat
     if same_input:
         smoothed(server, tmp_path / "a").certify(X, n=300)
     server.answer = replaced  # type: ignore[method-assign]
-    with pytest.raises(hf.ModelError, match="answers a row otherwise than when it was first asked .* another version"):
+    with pytest.raises(hf.ModelError, match=r"answers a row otherwise than when it was first asked .* another version"):
         smoothed(server, tmp_path / "a").certify(X, n=600)
+
+
+def test_a_spot_check_asks_the_endpoint_and_not_what_was_kept(server: Endpoint, tmp_path: Path) -> None:
+    settings = hf.Settings(n=200, n0=20)
+    mine = smoothed(server, tmp_path / "a", version="1")
+    run = hf.certify_run(mine, images(2), np.array([0, 1]), out=tmp_path / "run", settings=settings, seed=1)
+    assert run.spot_check is not None
+    asked = server.requests
+    assert other_answers(mine.model, run.spot_check) == ""
+    assert server.requests == asked + 1
+    honest = server.answer
+
+    def replaced(body: bytes) -> tuple[int, bytes]:
+        status, said = honest(body)
+        return status, json.dumps({"predictions": np.array(json.loads(said)["predictions"])[:, ::-1].tolist()}).encode()
+
+    server.answer = replaced  # type: ignore[method-assign]
+    for model in (mine.model, hf.Scaled(mine.model, 1.0)):
+        assert "class scores are off" in other_answers(model, run.spot_check)
 
 
 def test_answers_to_requests_of_another_form_are_not_taken_for_one_another(server: Endpoint, tmp_path: Path) -> None:

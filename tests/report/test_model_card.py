@@ -80,7 +80,9 @@ def test_other_methods_may_be_named_and_estimates_are_refused(tmp_path: Path) ->
 
 def test_a_run_whose_own_bounds_are_estimates_has_no_card_and_no_metrics(tmp_path: Path) -> None:
     run = Run.open(unsealed(made_run(tmp_path / "a", 3).path, method="cdf-empirical"))
-    with pytest.raises(hf.InvalidArgument, match="cdf-empirical gives estimates, and a model card says what is certified"):
+    with pytest.raises(
+        hf.InvalidArgument, match="cdf-empirical gives estimates, and a model card says what is certified"
+    ):
         model_card([run], ASKED)
     with pytest.raises(hf.InvalidArgument, match="gives estimates and certifies nothing"):
         run.metrics(radii=[0.25])
@@ -91,7 +93,9 @@ def test_a_run_whose_own_bounds_are_estimates_has_no_card_and_no_metrics(tmp_pat
 
 def test_radii_that_are_not_in_the_inputs_units_say_so_everywhere(tmp_path: Path) -> None:
     made = made_run(tmp_path / "a", 3)
-    run = Run.open(unsealed(made.path, provenance={**made.config["provenance"], "units": "units of each feature's scale"}))
+    run = Run.open(
+        unsealed(made.path, provenance={**made.config["provenance"], "units": "units of each feature's scale"})
+    )
     (model,) = front_matter(model_card([run], ASKED))["model-index"]
     metric = model["results"][0]["metrics"][0]
     assert metric["name"].endswith("within radius 0 in l2, in units of each feature's scale")

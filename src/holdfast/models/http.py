@@ -38,8 +38,9 @@ class HttpModel(Model):
     """Asks an endpoint for the class scores of noisy copies, many in one request.
 
     Every answer is kept in a file, keyed by the endpoint, the form of its requests and the row's bytes, so that a run that is
-    resumed, verified or repeated with its seed asks nothing again. A request for new rows has one that was answered before among
-    them: an endpoint that answers it otherwise now is refused. What a question may cost is said before the first request.
+    resumed, verified or repeated with its seed asks for no noisy copy again. A request for new rows has one that was answered
+    before among them, and a spot check asks for its few rows: an endpoint that answers otherwise now is refused. What a question
+    may cost is said before the first request.
 
     By default a request is TensorFlow Serving's and KServe's, ``{"instances": [row, ...]}``, and the answer
     ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
@@ -129,6 +130,12 @@ class HttpModel(Model):
     def probabilities(self, batch: Tensor) -> Tensor:
         """What was answered, now or before."""
         return as_probabilities(self._scores(batch, b""), logits=self._logits)
+
+    def anew(self, batch: Tensor) -> Tensor:
+        """What the endpoint says now; nothing of it is kept."""
+        rows = batch.contiguous().numpy()
+        parts = [self._asked(rows[first : first + self.rows]) for first in range(0, len(rows), self.rows)]
+        return as_probabilities(torch.from_numpy(np.concatenate(parts)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's.

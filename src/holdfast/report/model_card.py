@@ -70,10 +70,23 @@ def _metric(run: Run, row: AccuracyRow, radius: float, value: float) -> dict[str
         else f"average {run.measure(row.measure).title} > {format_number(row.threshold)}"
     )
     known = {name: run.config.get(name) for name in ("n", "n0", "alpha", "skip")}
-    made = {"measure": row.measure, "threshold": row.threshold, "radius": radius, "norm": run.norm, "units": run.units or None}
+    made = {
+        "measure": row.measure,
+        "threshold": row.threshold,
+        "radius": radius,
+        "norm": run.norm,
+        "units": run.units or None,
+    }
     noise = None if run.noise is None else run.noise.title
     source = None if run.config["kind"] == "certified" else "an imported log, not checked"
-    of = {"noise": noise, **known, "claims": ", ".join(run.measures), "method": row.method, "inputs": len(run), "source": source}
+    of = {
+        "noise": noise,
+        **known,
+        "claims": ", ".join(run.measures),
+        "method": row.method,
+        "inputs": len(run),
+        "source": source,
+    }
     interval = {"interval": share_interval(value, len(run)), "interval_level": LEVEL}
     return {
         "type": "certified_accuracy",

@@ -265,7 +265,12 @@ def facts(run: Run) -> list[list[str]]:
     config = run.config
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
-        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them, not checked"),
+        (
+            "kind",
+            "certified by Holdfast"
+            if config["kind"] == "certified"
+            else "imported log, bounds as it gives them, not checked",
+        ),
         ("status", run.status),
         ("made", config.get("created")),
         ("log", config.get("source")),
