@@ -22,9 +22,9 @@ def in_symbols(text: str) -> str:
     return re.sub(rf"\b({'|'.join(_SYMBOLS)})\b", lambda word: _SYMBOLS[word[0]], text)
 
 
-def radius_label(noise: Noise) -> str:
-    """What an axis of radii is called: it names the norm they are in."""
-    return f"radius of the perturbation ({in_symbols(noise.norm)})"
+def radius_label(noise: Noise, units: str = "") -> str:
+    """What an axis of radii is called: it names the norm they are in, and their units if they are not the input's."""
+    return f"radius of the perturbation ({in_symbols(noise.norm)}{', in ' if units else ''}{units})"
 
 
 def draw_curves(axes: "Axes", curves: Mapping[str, Curve], *, up_to: float) -> "Axes":

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import holdfast as hf
+from holdfast.models.spot_check import other_answers
 from model_files import Endpoint, endpoint, endpoint_scores
 from networks import images
 
@@ -35,8 +36,9 @@ def test_an_endpoint_has_the_certificate_of_its_function_and_nothing_is_asked_tw
     assert found.evidence.votes == meant.evidence.votes
     assert abs(np.cumsum(found.evidence["score"].counts - meant.evidence["score"].counts)).max() <= 1
     asked = server.requests
-    # Rows are asked alone, too, before they are asked in company: that is how dependent rows are noticed.
-    assert len(server.rows) <= len(set(server.rows)) + 8
+    # Rows are asked alone, too, before they are asked in company: that is how dependent rows are noticed. And one is asked again
+    # in each request: that is how another classifier is noticed.
+    assert len(server.rows) <= len(set(server.rows)) + 8 + server.requests
     again = smoothed(server, tmp_path / "a").certify(X, n=300, seed=1)
     assert again == found
     assert server.requests == asked
@@ -144,6 +146,63 @@ def test_rows_that_depend_on_their_company_are_noticed(server: Endpoint, tmp_pat
     server.answer = mixing  # type: ignore[method-assign]
     with pytest.raises(hf.ModelError, match="changes with the other rows of the batch"):
         smoothed(server, tmp_path / "a").certify(X, n=300, seed=1)
+
+
+@pytest.mark.parametrize("same_input", [True, False])
+def test_another_classifier_at_the_same_url_is_noticed(server: Endpoint, tmp_path: Path, same_input: bool) -> None:
+    honest, requests = server.answer, [0]
+
+    def replaced(body: bytes) -> tuple[int, bytes]:
+        status, said = honest(body)
+        requests[0] += 1
+        if not same_input and requests[0] < 5:  # in the middle of a certificate
+            return status, said
+        scores = np.array(json.loads(said)["predictions"])[:, ::-1]
+        return status, json.dumps({"predictions": scores.tolist()}).encode()
+
+    if same_input:
+        smoothed(server, tmp_path / "a").certify(X, n=300)
+    server.answer = replaced  # type: ignore[method-assign]
+    with pytest.raises(hf.ModelError, match=r"answers a row otherwise than when it was first asked .* another version"):
+        smoothed(server, tmp_path / "a").certify(X, n=600)
+
+
+def test_a_spot_check_asks_the_endpoint_and_not_what_was_kept(server: Endpoint, tmp_path: Path) -> None:
+    settings = hf.Settings(n=200, n0=20)
+    mine = smoothed(server, tmp_path / "a", version="1")
+    run = hf.certify_run(mine, images(2), np.array([0, 1]), out=tmp_path / "run", settings=settings, seed=1)
+    assert run.spot_check is not None
+    asked = server.requests
+    assert other_answers(mine.model, run.spot_check) == ""
+    assert server.requests == asked + 1
+    honest = server.answer
+
+    def replaced(body: bytes) -> tuple[int, bytes]:
+        status, said = honest(body)
+        return status, json.dumps({"predictions": np.array(json.loads(said)["predictions"])[:, ::-1].tolist()}).encode()
+
+    server.answer = replaced  # type: ignore[method-assign]
+    for model in (mine.model, hf.Scaled(mine.model, 1.0)):
+        assert "class scores are off" in other_answers(model, run.spot_check)
+
+
+def test_answers_to_requests_of_another_form_are_not_taken_for_one_another(server: Endpoint, tmp_path: Path) -> None:
+    honest = server.answer
+
+    def two(body: bytes) -> tuple[int, bytes]:
+        status, said = honest(body)
+        scores = np.array(json.loads(said)["predictions"])
+        which = json.loads(body)["model"]
+        return status, json.dumps({"predictions": scores[:, :: 1 if which == "a" else -1].tolist()}).encode()
+
+    server.answer = two  # type: ignore[method-assign]
+    found = [
+        smoothed(server, tmp_path / "one", ask=lambda rows, which=which: {"instances": rows.tolist(), "model": which})
+        .certify(X, n=200, seed=1)
+        .predicted
+        for which in "ab"
+    ]
+    assert found[0] == 3 - found[1]
 
 
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:

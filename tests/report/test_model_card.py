@@ -9,8 +9,10 @@ import yaml
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
-from holdfast.report.accuracy import Question
+from holdfast.report.accuracy import Question, as_json
 from holdfast.report.model_card import model_card
+from holdfast.report.payload import facts
+from holdfast.runs.imported import import_log
 from holdfast.runs.run import Run
 from made_runs import made_run, unsealed
 
@@ -74,6 +76,44 @@ def test_other_methods_may_be_named_and_estimates_are_refused(tmp_path: Path) ->
     assert {metric["args"]["method"] for metric in metrics} == {"votes-clopper-pearson", "cdf-dkw"}
     with pytest.raises(hf.InvalidArgument, match="a model card says what is certified"):
         model_card([run], Question(methods=("cdf-empirical",)))
+
+
+def test_a_run_whose_own_bounds_are_estimates_has_no_card_and_no_metrics(tmp_path: Path) -> None:
+    run = Run.open(unsealed(made_run(tmp_path / "a", 3).path, method="cdf-empirical"))
+    with pytest.raises(
+        hf.InvalidArgument, match="cdf-empirical gives estimates, and a model card says what is certified"
+    ):
+        model_card([run], ASKED)
+    with pytest.raises(hf.InvalidArgument, match="gives estimates and certifies nothing"):
+        run.metrics(radii=[0.25])
+    assert "score &gt; 0.5 (estimate, not certified)" in run._repr_html_()
+    asked = Question(radii=(0.25,), thresholds=(0.5,), methods=("cdf-dkw",))
+    assert '"cdf-dkw"' in model_card([run], asked)
+
+
+def test_radii_that_are_not_in_the_inputs_units_say_so_everywhere(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "a", 3)
+    run = Run.open(
+        unsealed(made.path, provenance={**made.config["provenance"], "units": "units of each feature's scale"})
+    )
+    (model,) = front_matter(model_card([run], ASKED))["model-index"]
+    metric = model["results"][0]["metrics"][0]
+    assert metric["name"].endswith("within radius 0 in l2, in units of each feature's scale")
+    assert metric["args"]["units"] == "units of each feature's scale"
+    assert as_json([run], ASKED)["runs"][0]["units"] == "units of each feature's scale"
+    said = "(ℓ₂, in units of each feature's scale)"
+    assert run.plot_certified_accuracy().get_xlabel().endswith(said)
+    assert run[0].certificate.plot().get_xlabel().endswith(said)
+    assert ["radii are in", "l2, in units of each feature's scale"] in facts(run)
+    assert made.radii_in == "l2"
+
+
+def test_a_card_of_an_imported_log_says_that_nothing_was_checked(tmp_path: Path) -> None:
+    log = made_run(tmp_path / "a", 3).export("score", tmp_path / "log.tsv")
+    run = import_log(log, tmp_path / "b")
+    (model,) = front_matter(model_card([run], ASKED))["model-index"]
+    assert {metric["args"]["source"] for metric in model["results"][0]["metrics"]} == {"an imported log, not checked"}
+    assert "it holds no counts, so nothing was checked" in str(run.report(tmp_path / "c"))
 
 
 def test_the_command_prints_a_card_or_writes_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

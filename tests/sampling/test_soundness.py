@@ -69,6 +69,26 @@ def test_a_measure_that_is_nan_or_outside_its_support_is_refused(measure: hf.Mea
         hf.SmoothedClassifier(Sharp(), 0.3, measures=(measure,)).certify(X, n=300)
 
 
+class Halved(hf.Measure):
+    """The score in a type that NumPy has not, or in one that it has."""
+
+    title = "halved"
+    support = (0.0, 1.0)
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.name, self.dtype = str(dtype).removeprefix("torch."), dtype
+
+    def __call__(self, probabilities: Tensor, target: Tensor) -> Tensor:
+        score = probabilities.gather(1, target[:, None])[:, 0]
+        return score.bfloat16().to(self.dtype)
+
+
+def test_a_measure_may_be_in_bfloat16() -> None:
+    measures = Halved(torch.bfloat16), Halved(torch.float64)
+    found = hf.SmoothedClassifier(small_net(), 0.3, measures=measures).certify(X, n=300).evidence
+    assert found["bfloat16"].counts.tolist() == found["float64"].counts.tolist()
+
+
 class OnTheClass(nn.Module):
     """Keeps workspaces in a dictionary of its class."""
 

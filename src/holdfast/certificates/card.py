@@ -24,7 +24,7 @@ def certificate_card(certificate: "Certificate") -> str:
     radius = certificate.label_radius if "label" in certificate.claims else 0.0
     chart = Chart(
         [_line(name, curve, furthest) for name, curve in curves.items()],
-        x_label=radius_label(certificate.noise),
+        x_label=radius_label(certificate.noise, certificate.provenance.units),
         y_label="certified average",
         x_range=(0.0, furthest),
         y_range=(min(low for low, _ in supports), max(high for _, high in supports)),
@@ -46,7 +46,7 @@ def classes_card(certificate: "ClassCertificate") -> str:
     radius = certificate.winner_radius if "gaps" in certificate.claims else 0.0
     chart = Chart(
         [Line(f"class {k}", radii, lower[k], upper[k]) for k in (certificate.predicted, rival)],
-        x_label=radius_label(noise),
+        x_label=radius_label(noise, certificate.provenance.units),
         y_label="certified average score",
         x_range=(0.0, float(radii[-1])),
         at=(radius, "no class overtakes") if radius > 0 else None,

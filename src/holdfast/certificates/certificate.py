@@ -213,7 +213,7 @@ class Certificate:
 
             axes = pyplot.figure(FigureClass=HouseFigure, figsize=(5.6, 3.6)).add_subplot()
         draw_curves(axes, self.curves, up_to=4 * self.noise.scale if up_to is None else up_to)
-        axes.set_xlabel(radius_label(self.noise))
+        axes.set_xlabel(radius_label(self.noise, self.provenance.units))
         if "label" in self.claims:
             draw_label_radius(axes, self.label_radius)
         said = f"{self.noise.title}, alpha = {format_number(self.alpha)}"

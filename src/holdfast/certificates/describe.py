@@ -83,10 +83,13 @@ def format_confidence(alpha: float) -> str:
     return format((1 - Decimal(repr(alpha))) * 100, "f").rstrip("0").rstrip(".") + "%"
 
 
-def in_norm(noise: Noise | None) -> str:
-    """Text after a radius that names its norm; empty for l2, the field's default. None is a noise that nobody named."""
+def in_norm(noise: Noise | None, units: str = "") -> str:
+    """Text after a radius that names its norm, and its units if they are not the input's; empty for l2, the field's default.
+
+    None is a noise that nobody named.
+    """
     norm = UNKNOWN_NORM if noise is None else noise.norm
-    return "" if norm == "l2" else f" in {norm}"
+    return f" in {norm}, in {units}" if units else "" if norm == "l2" else f" in {norm}"
 
 
 def _claims(certificate: "Certificate") -> list[str]:

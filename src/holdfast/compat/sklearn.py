@@ -40,7 +40,8 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         noisy_copies: how many noisy copies of each row to fit on, since that is what the estimator will be asked about; 0 fits
             on the rows themselves.
         random_state: of fitting, and of the noise. None is secret noise, another at each call, as it should be where somebody
-            else chooses the inputs; with a number, answers repeat, whatever other rows are asked about.
+            else chooses the inputs. With a number, answers repeat: those of :meth:`predict` whatever other rows are asked about,
+            and a certificate where its row is in the same place.
 
     Attributes:
         estimator_: the fitted clone.

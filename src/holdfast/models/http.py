@@ -1,4 +1,4 @@
-"""An HTTP endpoint that returns class scores (extra ``http``): asked politely, and never twice for the same row."""
+"""An HTTP endpoint that returns class scores (extra ``http``): asked politely, and not twice for what was answered."""
 
 import json
 import math
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from platformdirs import user_data_path
 from torch import Tensor
 
-from holdfast.errors import InvalidArgument, ModelError, how_to_install
+from holdfast.errors import InvalidArgument, ModelError, UnsteadyModel, how_to_install
 from holdfast.models.answers import AnswerStore
+from holdfast.models.check import SAME_ROUNDED, difference
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
@@ -36,14 +37,17 @@ _SHOWN = 200
 class HttpModel(Model):
     """Asks an endpoint for the class scores of noisy copies, many in one request.
 
-    Every answer is kept in a file, keyed by the endpoint and the row's bytes, so that a run that is resumed, verified or
-    repeated with its seed asks nothing again. What a question may cost is said before the first request.
+    Every answer is kept in a file, keyed by the endpoint, the form of its requests and the row's bytes, so that a run that is
+    resumed, verified or repeated with its seed asks for no noisy copy again. A request for new rows has one that was answered
+    before among them, and a spot check asks for its few rows: an endpoint that answers otherwise now is refused. What a question
+    may cost is said before the first request.
 
     By default a request is TensorFlow Serving's and KServe's, ``{"instances": [row, ...]}``, and the answer
     ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
 
     Requires:
-        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another.
+        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another,
+        whatever chooses it (``headers`` may), and if ``answer`` changes.
 
     Parameters:
         url: where rows are posted to. What follows a # is the version.
@@ -56,7 +60,7 @@ class HttpModel(Model):
         most_requests: refuse, before the first, a question that may take more.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
         timeout: seconds for one answer.
-        ask: makes the body of a request from an array of rows, to be sent as JSON.
+        ask: makes the body of a request from an array of rows, to be sent as JSON; the same for the same rows.
         answer: takes the scores out of an answer's JSON.
         say: is told what a question may cost; by default it is printed on stderr.
     """
@@ -127,6 +131,12 @@ class HttpModel(Model):
         """What was answered, now or before."""
         return as_probabilities(self._scores(batch, b""), logits=self._logits)
 
+    def anew(self, batch: Tensor) -> Tensor:
+        """What the endpoint says now; nothing of it is kept."""
+        rows = batch.contiguous().numpy()
+        parts = [self._asked(rows[first : first + self.rows]) for first in range(0, len(rows), self.rows)]
+        return as_probabilities(torch.from_numpy(np.concatenate(parts)), logits=self._logits)
+
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's.
 
@@ -136,7 +146,8 @@ class HttpModel(Model):
 
     def _scores(self, batch: Tensor, company: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
-        start = sha256(self._known_as + str(rows.shape[1:]).encode() + company)
+        form = json.dumps(self._ask(np.zeros((1, *rows.shape[1:]), rows.dtype))).encode()
+        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), form, company)))
         keys = []
         for row in rows:
             digest = start.copy()
@@ -145,9 +156,14 @@ class HttpModel(Model):
         known = self.store.known(list(dict.fromkeys(keys)))
         places = {key: place for place, key in enumerate(keys) if key not in known}
         missing = list(places)
-        for first in range(0, len(missing), self.rows):
-            some = missing[first : first + self.rows]
+        # The sampler's probe is the last row of every batch.
+        again = keys[-1:] if keys[-1] in known else []
+        places |= dict.fromkeys(again, len(keys) - 1)
+        for first in range(0, len(missing), room := self.rows - len(again)):
+            some = missing[first : first + room] + again
             answers = dict(zip(some, self._asked(rows[[places[key] for key in some]]), strict=True))
+            for key in again:
+                self._compare(answers.pop(key), known[key])
             self.store.add(answers)
             known |= answers
         shapes = {scores.shape for scores in known.values()}
@@ -156,6 +172,15 @@ class HttpModel(Model):
                 f"{self.name} answered with different numbers of classes: {sorted(classes for (classes,) in shapes)}"
             )
         return torch.from_numpy(np.stack([known[key] for key in keys]))
+
+    def _compare(self, now: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+        """Refuse an endpoint that does not answer a row as it did."""
+        found, first = (as_probabilities(torch.tensor(each[None]), logits=self._logits) for each in (now, before))
+        if fault := difference(found, first, SAME_ROUNDED):
+            raise UnsteadyModel(
+                f"{self.name} answers a row otherwise than when it was first asked ({fault}), so noisy copies would not be answered "
+                f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
+            )
 
     def _asked(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """The answer to one request, whose scores are one row of numbers for each."""

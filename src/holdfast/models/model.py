@@ -49,6 +49,10 @@ class Model(ABC):
     def probabilities(self, batch: Tensor) -> Tensor:
         """Class probabilities of each row; called within :meth:`session`."""
 
+    def anew(self, batch: Tensor) -> Tensor:
+        """The same, never from answers that were kept: it tells whether the model is the one it was. Called within :meth:`session`."""
+        return self.probabilities(batch)
+
     def gradient(self, batch: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor | None:  # noqa: ARG002
         """The gradient of ``value(probabilities)``, one number a row, by each row; None if there is none to be had.
 

@@ -78,6 +78,10 @@ class Scaled(Model):
         """The model's, of the features."""
         return self._model.probabilities(self._features(batch))
 
+    def anew(self, batch: Tensor) -> Tensor:
+        """The model's own, of the features."""
+        return self._model.anew(self._features(batch))
+
     def validate(self, rows: Tensor) -> Tensor:
         """The model's own checks, of the features."""
         return self._model.validate(self._features(rows))

@@ -11,14 +11,17 @@ from holdfast.models.model import Model
 
 def spot_check_of(model: Model, rows: Tensor) -> SpotCheck:
     """What the model says of these rows, now."""
-    return SpotCheck(rows.float().numpy(), _answers(model, rows.float()).float().numpy(), model.precision)
+    with model.session():
+        found = model.probabilities(rows.float().to(model.device)).cpu()
+    return SpotCheck(rows.float().numpy(), found.float().numpy(), model.precision)
 
 
 def other_answers(model: Model, known: SpotCheck) -> str:
     """How the model's answers differ from those of a spot check, in words; empty if they do not."""
     plain = model.precision == known.precision == "float32"
     try:
-        found = _answers(model, torch.from_numpy(known.rows))
+        with model.session():
+            found = model.anew(torch.from_numpy(known.rows).to(model.device)).cpu()
     except ModelError as error:
         return str(error).removeprefix("the ")
     return difference(found, torch.from_numpy(known.probabilities), OTHER_KERNELS if plain else OTHER_ROUNDING)
@@ -32,8 +35,3 @@ def check_calibrated(model: Model, known: SpotCheck | None) -> None:
             f"the threshold was chosen for another network: on the rows of its spot check, the {fault}; use the code and the "
             f"weights it was calibrated with, or calibrate again with these"
         )
-
-
-def _answers(model: Model, rows: Tensor) -> Tensor:
-    with model.session():
-        return model.probabilities(rows.to(model.device)).cpu()

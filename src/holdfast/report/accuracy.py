@@ -84,6 +84,7 @@ def as_json(runs: Sequence[Run], question: Question) -> dict[str, Any]:
                 "sigma": run.sigma,
                 "noise": None if run.noise is None else run.noise.to_dict(),
                 "norm": run.norm,
+                "units": run.units or None,
                 "measures": [run.measure(name).to_dict() for name in measures_of([run]) if name != "label"],
                 **{key: run.config.get(key) for key in ("n", "n0", "alpha", "claims", "sides", "method")},
                 "audit": None if run.audit is None else run.audit.to_dict(),

@@ -22,9 +22,6 @@ def model_card(runs: Sequence[Run], question: Question) -> str:
 
     Every number says what it was computed with. Estimates are refused: a card says what is certified.
     """
-    for method in question.methods or ():
-        if not guaranteed(method):
-            raise InvalidArgument(f"{method} gives estimates, and a model card says what is certified; leave it out")
     models: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         models.setdefault(_model(run), []).append(_result(run, question))
@@ -43,6 +40,11 @@ def _result(run: Run, question: Question) -> dict[str, Any]:
     data = str(config.get("data") or run.path.name)
     own = tuple(dict.fromkeys(run.methods(measure)[0] for measure in run.measures if measure != "label"))
     asked = Question(question.radii, question.thresholds, question.methods or own)
+    for method in asked.methods or ():
+        if not guaranteed(method):
+            raise InvalidArgument(
+                f"{method} gives estimates, and a model card says what is certified; leave it out, or name others (--methods)"
+            )
     dataset = {"type": PurePath(data).name, "name": data, "split": config.get("split")}
     return {
         "task": {"type": _task(run)},
@@ -68,14 +70,28 @@ def _metric(run: Run, row: AccuracyRow, radius: float, value: float) -> dict[str
         else f"average {run.measure(row.measure).title} > {format_number(row.threshold)}"
     )
     known = {name: run.config.get(name) for name in ("n", "n0", "alpha", "skip")}
-    made = {"measure": row.measure, "threshold": row.threshold, "radius": radius, "norm": run.norm}
+    made = {
+        "measure": row.measure,
+        "threshold": row.threshold,
+        "radius": radius,
+        "norm": run.norm,
+        "units": run.units or None,
+    }
     noise = None if run.noise is None else run.noise.title
-    of = {"noise": noise, **known, "claims": ", ".join(run.measures), "method": row.method, "inputs": len(run)}
+    source = None if run.config["kind"] == "certified" else "an imported log, not checked"
+    of = {
+        "noise": noise,
+        **known,
+        "claims": ", ".join(run.measures),
+        "method": row.method,
+        "inputs": len(run),
+        "source": source,
+    }
     interval = {"interval": share_interval(value, len(run)), "interval_level": LEVEL}
     return {
         "type": "certified_accuracy",
         "value": value,
-        "name": f"Certified accuracy: {claim} within radius {format_number(radius)}{in_norm(run.noise)}",
+        "name": f"Certified accuracy: {claim} within radius {format_number(radius)}{in_norm(run.noise, run.units)}",
         "args": {name: each for name, each in {**made, **of, **interval}.items() if each is not None},
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certificates.describe import UNKNOWN_NORM, format_confidence, grid_words, in_norm
+from holdfast.certificates.describe import format_confidence, grid_words, in_norm
 from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.noise import describe_step
 from holdfast.printable import printable
@@ -73,7 +73,7 @@ def payload(
             "unit": UNIT,
             "radii": [format_number(radius) for radius in radii],
             "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
-            "norms": list(dict.fromkeys(run.norm or UNKNOWN_NORM for run in runs)),
+            "norms": list(dict.fromkeys(run.radii_in for run in runs)),
             "start": {"radius": _start(runs[0], question, radii)},
             "intervals": {
                 "level": format_number(LEVEL),
@@ -151,7 +151,7 @@ def _run(
         "kind": config["kind"],
         "inputs": len(run),
         "noise": None if run.noise is None else run.noise.title,
-        "inNorm": in_norm(run.noise),
+        "inNorm": in_norm(run.noise, run.units),
         "grid": _grid(run),
         "n": config.get("n"),
         "sure": format_confidence(float(config["alpha"])) if "alpha" in config else None,
@@ -265,7 +265,12 @@ def facts(run: Run) -> list[list[str]]:
     config = run.config
     planned = config.get("inputs", len(run))
     said: list[tuple[str, object]] = [
-        ("kind", "certified by Holdfast" if config["kind"] == "certified" else "imported log, bounds as it gives them"),
+        (
+            "kind",
+            "certified by Holdfast"
+            if config["kind"] == "certified"
+            else "imported log, bounds as it gives them, not checked",
+        ),
         ("status", run.status),
         ("made", config.get("created")),
         ("log", config.get("source")),
@@ -274,7 +279,7 @@ def facts(run: Run) -> list[list[str]]:
         ("inputs", len(run) if planned == len(run) else f"{len(run)} of {planned} ({why_fewer(config)})"),
         ("model", config.get("model") or config.get("provenance", {}).get("model")),
         ("noise", None if run.noise is None else run.noise.title),
-        ("radii are in", run.norm or UNKNOWN_NORM),
+        ("radii are in", run.radii_in),
         ("noisy copies per input (n)", None if "n" not in config else f"{config['n']:,}"),
         ("copies to choose the class (n0)", config.get("n0")),
         ("alpha, for everything on one certificate", None if "alpha" not in config else format_number(config["alpha"])),

@@ -27,10 +27,12 @@ def accuracy_table(run: Run, question: Question, *, width: int) -> RenderableTyp
     fit = max(1, (width - names) // column)
     blocks = [_block(rows, radii, range(first, min(first + fit, len(radii)))) for first in range(0, len(radii), fit)]
     notes = [
-        f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{in_norm(run.noise)}."
+        f"Inputs (%) whose class is right (abstentions are not) and certified as stated within the radius{in_norm(run.noise, run.units)}."
     ]
-    if run.radii is not None and "methods" in run.config:
-        notes.append("Bounds as the log has them, rounded down to three digits.")
+    if run.config["kind"] == "imported" and "methods" in run.config:
+        notes.append(
+            "Bounds as the log has them, and what it says of them: it holds no counts, so nothing was checked."
+        )
     elif run.radii is not None:
         notes.append(
             "Bounds as the log has them: it names neither band nor rounding. Its columns are called as in the paper, whose logs "

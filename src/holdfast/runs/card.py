@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.notebook import POINTS, Chart, Line, card
+from holdfast.runs.method_names import guaranteed
 from holdfast.runs.plot import radii_label
 from holdfast.scores.rounding import floor_decimals, format_number
 
@@ -41,9 +42,11 @@ def run_card(run: "Run") -> str:
     if radii[-1] <= radii[0]:
         return card(f"{sentence}.")
     table = run.certified_accuracy(measure, radii=radii, thresholds=thresholds)
-    names = [f"{run.measure(measure).title} > {format_number(each)}" for each in thresholds] or ["label"]
+    sure = guaranteed(run.methods(measure)[0])
+    kind = "" if sure else " (estimate, not certified)"
+    names = [f"{run.measure(measure).title} > {format_number(each)}{kind}" for each in thresholds] or ["label"]
     chart = Chart(
-        [_steps(name, radii, values) for name, values in zip(names, table, strict=True)],
+        [_steps(name, radii, values, dotted=not sure) for name, values in zip(names, table, strict=True)],
         x_label=radii_label([run]),
         y_label="certified accuracy",
         x_range=(float(radii[0]), float(radii[-1])),
@@ -52,7 +55,7 @@ def run_card(run: "Run") -> str:
     return card(f"{sentence}. The answer is right for {right}% of them.", chart)
 
 
-def _steps(name: str, radii: NDArray[np.float64], values: NDArray[np.float64]) -> Line:
+def _steps(name: str, radii: NDArray[np.float64], values: NDArray[np.float64], *, dotted: bool) -> Line:
     """Steps that end where nothing is certified any more."""
     shown = int(np.count_nonzero(values)) + 1
-    return Line(name, np.repeat(radii[:shown], 2)[:-1], np.repeat(values[:shown], 2)[1:])
+    return Line(name, np.repeat(radii[:shown], 2)[:-1], np.repeat(values[:shown], 2)[1:], dotted=dotted)

@@ -116,7 +116,7 @@ def _provenance(config: Mapping[str, Any]) -> Iterator[str]:
         return
     made = Provenance.from_dict({**config["provenance"], "index": 0, "seconds": 0.0})
     check_seed(made.seed)
-    for name in ("noise", "model", "device", "precision", "version"):
+    for name in ("noise", "model", "device", "precision", "version", "units"):
         if not isinstance(getattr(made, name), str):
             yield f"run.json must have a word for the {name} of its provenance, got {getattr(made, name)!r}"
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from holdfast.errors import InvalidArgument
+from holdfast.runs.method_names import guaranteed
 from holdfast.scores.rounding import format_number
 from holdfast.validation import check_radii
 
@@ -25,6 +27,11 @@ def metrics(run: "Run", *, radii: ArrayLike | None = None, thresholds: ArrayLike
     for measure in run.measures:
         above: list[float | None] = [None]
         if measure != "label":
+            if not guaranteed(own := run.methods(measure)[0]):
+                raise InvalidArgument(
+                    f"{run.path} has bounds by {own}, which gives estimates and certifies nothing; "
+                    f"run.certified_accuracy(measure, radii=..., thresholds=..., method=...) counts by another method"
+                )
             above = list(np.ravel(run.thresholds(measure) if thresholds is None else thresholds).tolist())
         table = run.certified_accuracy(measure, radii=at, thresholds=[each for each in above if each is not None])
         for threshold, values in zip(above, table.tolist(), strict=True):

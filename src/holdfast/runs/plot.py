@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Method
-from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
@@ -143,8 +142,8 @@ def _named(run: Run, said: str) -> str:
 
 
 def radii_label(runs: Sequence[Run]) -> str:
-    """What the axis of the radius says: in which norm they are, or in which ones."""
-    norms = dict.fromkeys(in_symbols(run.norm or UNKNOWN_NORM) for run in runs)
+    """What the axis of the radius says: in which norm and units they are, or in which ones."""
+    norms = dict.fromkeys(in_symbols(plain(run.radii_in)) for run in runs)
     return f"radius of the perturbation ({' or '.join(norms)})"
 
 

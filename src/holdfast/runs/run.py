@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.describe import UNKNOWN_NORM
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, RunError
 from holdfast.measures import MeasureInfo
@@ -85,6 +86,16 @@ class Run(ABC):
     def norm(self) -> str | None:
         """In which radii are measured; None where a log does not say."""
         return None if self.noise is None else self.noise.norm
+
+    @property
+    def units(self) -> str:
+        """What radii are in, where that is not the input's own units; empty where it is."""
+        return str(self.config.get("provenance", {}).get("units", ""))
+
+    @property
+    def radii_in(self) -> str:
+        """The norm of radii, and their units where they are not the input's, in words."""
+        return (self.norm or UNKNOWN_NORM) + (f", in {self.units}" if self.units else "")
 
     @cached_property
     def counted(self) -> tuple[MeasureInfo, ...]:

@@ -267,9 +267,8 @@ def _float32_edges(grid: Grid, device: torch.device) -> Tensor:
 def _bins(values: Tensor, grid: Grid, edges: Tensor) -> Tensor:
     """The counter of each value: the last edge that is not above it."""
     inside = values.clamp(*grid.support)
-    if (
-        values.device.type == "cpu"
-    ):  # by NumPy: torch would wake its threads, which takes longer where they have other work
+    # By NumPy on the host, which has no bfloat16: torch would wake its threads, which takes longer where they have other work.
+    if inside.device.type == "cpu" and inside.dtype is not torch.bfloat16:
         found = torch.from_numpy(np.searchsorted(edges.numpy(), inside.numpy(), side="right"))
     else:
         found = torch.bucketize(inside, edges, right=True)

@@ -99,7 +99,7 @@ export function surely(view, measure, k) {
 
 // Who chose the noise: whoever may choose among several can keep the most pleasant.
 const SEEDING = {
-  service: "The same image always gets the same noise, so asking again is not choosing.",
+  service: "The same image gets the same noise each time, so asking the same again is not choosing.",
   fresh: "The noise was drawn anew for this answer: keeping the best of several would be choosing.",
   caller: "Whoever made this chose the noise: it convinces nobody else.",
 };
