@@ -8,6 +8,7 @@ import numpy as np
 
 from holdfast.bounds import Curve
 from holdfast.noise import Noise
+from holdfast.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 # Okabe & Ito's palette, in an order that also separates in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _SYMBOLS = {"sigma": "σ", "alpha": "α", "epsilon": "ε", "delta": "δ", "l0": "ℓ₀", "l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
+
+
+def plain(text: str) -> str:
+    """A name that matplotlib draws as it is: a dollar sign in it begins no formula, and a control character is shown."""
+    return printable(text).replace("$", r"\$")
 
 
 def in_symbols(text: str) -> str:

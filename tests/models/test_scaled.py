@@ -40,6 +40,17 @@ def test_radii_are_in_units_of_the_scales_below_the_closed_form_and_near_it() ->
     assert "sigma = 0.5, " in str(cert)
     assert "radii in units of each feature's scale" in str(cert)
     assert hf.Certificate.from_dict(cert.to_dict()) == cert
+    assert cert.plot().get_xlabel() == "radius of the perturbation (ℓ₂, in units of each feature's scale)"
+
+
+@pytest.mark.parametrize("units", [3, None, ["mm"]])
+def test_units_of_a_certificate_from_a_file_are_words_and_no_formula(units: Any) -> None:
+    cert = hf.SmoothedClassifier(Features(), 0.5).certify(np.zeros(2, dtype=np.float32), n=300)
+    plain = cert.to_dict()
+    with pytest.raises(hf.InvalidArgument, match="units must be words"):
+        hf.Certificate.from_dict({**plain, "provenance": {**plain["provenance"], "units": units}})
+    dollars = hf.Certificate.from_dict({**plain, "provenance": {**plain["provenance"], "units": "$^$"}})
+    dollars.plot().figure.canvas.draw()
 
 
 def test_a_scaler_a_scale_and_scaled_inputs_are_one_classifier() -> None:

@@ -16,7 +16,7 @@ from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import InvalidArgument
 from holdfast.measures import SUM_TOLERANCE, Margin, MeasureInfo, PredictionScore, sum_tolerance
 from holdfast.noise import Noise, sigma_of
-from holdfast.plotting import draw_curves, draw_label_radius, in_symbols, radius_label
+from holdfast.plotting import draw_curves, draw_label_radius, in_symbols, plain, radius_label
 from holdfast.scores.rounding import format_number
 from holdfast.validation import Sides, check_alpha, check_count, check_number, check_sides
 
@@ -213,7 +213,7 @@ class Certificate:
 
             axes = pyplot.figure(FigureClass=HouseFigure, figsize=(5.6, 3.6)).add_subplot()
         draw_curves(axes, self.curves, up_to=4 * self.noise.scale if up_to is None else up_to)
-        axes.set_xlabel(radius_label(self.noise, self.provenance.units))
+        axes.set_xlabel(radius_label(self.noise, plain(self.provenance.units)))
         if "label" in self.claims:
             draw_label_radius(axes, self.label_radius)
         said = f"{self.noise.title}, alpha = {format_number(self.alpha)}"

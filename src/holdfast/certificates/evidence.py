@@ -52,6 +52,8 @@ class Provenance:
     def __post_init__(self) -> None:
         check_number("step", self.step, at_least=0)
         check_number("shift", self.shift, at_least=0)
+        if not isinstance(self.units, str):
+            raise InvalidArgument(f"units must be words for what radii are in, got {self.units!r}")
 
     def seen(self, noise: Noise) -> Noise:
         """What the copies know of the noise around the input."""

@@ -12,7 +12,7 @@ from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.proportions import LEVEL
 from holdfast.errors import InvalidArgument, RunError
-from holdfast.plotting import PALETTE, draw_curves, draw_label_radius
+from holdfast.plotting import PALETTE, draw_curves, draw_label_radius, plain
 from holdfast.report.accuracy import Question, measures_of
 from holdfast.report.axis import radius_axis
 from holdfast.runs.folder import file_stem, write_output
@@ -23,7 +23,6 @@ from holdfast.runs.plot import (
     frame,
     line_styles,
     method_handles,
-    plain,
     radii_label,
     run_titles,
 )

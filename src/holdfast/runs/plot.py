@@ -10,8 +10,7 @@ from holdfast.bounds import Method
 from holdfast.certificates.proportions import share_intervals
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
-from holdfast.plotting import PALETTE, in_symbols
-from holdfast.printable import printable
+from holdfast.plotting import PALETTE, in_symbols, plain
 from holdfast.runs.method_names import method_description
 from holdfast.runs.run import Run
 from holdfast.scores.rounding import format_number
@@ -154,8 +153,3 @@ def short_name(run: Run) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
-
-
-def plain(text: str) -> str:
-    """A name that matplotlib draws as it is: a dollar sign in it begins no formula, and a control character is shown."""
-    return printable(text).replace("$", r"\$")
