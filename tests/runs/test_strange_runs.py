@@ -117,6 +117,9 @@ def test_a_log_that_lost_a_column_or_a_number_is_refused(tmp_path: Path) -> None
         table.drop_columns(["exp_25"]),
         table.set_column(place, "exp_25", nothing(table, "exp_25")),
         table.set_column(place, "exp_25", in_words(table, "exp_25")),
+        table.set_column(place, "exp_25", pa.array([math.nan] * len(table))),
+        table.set_column(table.column_names.index("time"), "time", pa.array([math.inf] * len(table))),
+        table.set_column(table.column_names.index("time"), "time", pa.array([-1e300] * len(table))),
     ):
         pq.write_table(wrong, unsealed(run.path) / "imported.parquet")
         with pytest.raises(hf.RunError, match="is no table of a log"):

@@ -215,9 +215,12 @@ def check_log(path: Path, log: pa.Table) -> pa.Table:
     if (
         named not in (COHEN_COLUMNS, PAPER_COLUMNS)
         or log.schema != _schema(named)
-        or any(log[k].null_count for k in named)
+        or any(log[k].null_count or not np.isfinite(log[k].to_numpy()).all() for k in named)
+        or not 0 <= np.min(log["time"], initial=0.0) <= np.max(log["time"], initial=0.0) <= _LONGEST
     ):
-        raise RunError(f"{path} is no table of a log: it has other columns or missing numbers; import the log again")
+        raise RunError(
+            f"{path} is no table of a log: it has other columns, or missing or impossible numbers; import the log again"
+        )
     return log
 
 
