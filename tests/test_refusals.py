@@ -305,7 +305,7 @@ def test_foreign_values_are_refused_in_words() -> None:
         smoothed.certify(X, n=200, batch=10**9)
     with pytest.raises(hf.InvalidArgument, match="positive std"):
         hf.Normalize([0.5, 0.4], [1.0])
-    with pytest.raises(hf.ModelError, match="expected images with 3 channels"):
+    with pytest.raises(hf.ModelError, match="expected a batch of images with 3 channels"):
         hf.SmoothedClassifier(nn.Sequential(hf.Normalize([0.5] * 3, [0.5] * 3), small_net()), 0.2).certify(X, n=200)
     damaged = smoothed.certify(X, n=200).to_dict()
     for key, value in {"predicted": "foo", "alpha": "foo", "method": None, "n0": -1, "evidence": 3}.items():

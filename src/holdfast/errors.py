@@ -138,6 +138,10 @@ def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy:
         said = " ".join(str(cause).split())  # some libraries say it in many lines
         if isinstance(cause, KeyError):
             said = f"it has no {said}"
+        elif isinstance(cause, FileNotFoundError):
+            said = "it does not exist"
+        elif isinstance(cause, IsADirectoryError):
+            said = "it is a folder"
         elif not isinstance(cause, HoldfastError):
             said = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
         raise error(f"{path} {wrong} ({said}); {remedy}") from cause

@@ -313,7 +313,7 @@ def test_demo_in_small_says_everything_it_promises(tmp_path: Path, capsys: pytes
         "examples.png",
     ]
     assert run(["demo", "--n", "200", "--max", "10", "--out", str(out)]) == 0
-    assert "complete: all 10 were finished" in capsys.readouterr().err
+    assert "complete: 10 inputs, and nothing was left to do" in capsys.readouterr().err
     assert run(["demo", "--n", "300", "--max", "10", "--out", str(out)]) == hf.RunError.exit_code
 
 

@@ -56,6 +56,8 @@ def test_one_of_something_is_not_called_many(tmp_path: Path, capsys: pytest.Capt
     text = said(capsys)
     assert f"1 certificate in {out}" in text
     assert "a: 1 input, fashion-mnist" in text
+    assert run(["certify", *EMBEDDED, *NOISE, "--n", "60", "--n0", "5", "--max", "1", "--out", str(out)]) == 0
+    assert "complete: 1 input, and nothing was left to do" in said(capsys)
     log = tmp_path / "score_sigma0.25.tsv"
     assert run(["export", str(out), "--measure", "score", "--out", str(log)]) == 0
     assert "1 row in" in said(capsys)
@@ -227,3 +229,16 @@ def test_a_run_without_finished_certificates_is_refused_alike(
 def test_a_network_of_a_gpus_precision_can_be_made_to_verify_its_runs() -> None:
     net = hf.load("fashion-mnist")
     assert TorchModel(net, precision="tf32").precision == "tf32"
+
+
+def test_files_that_are_not_there_or_are_folders_are_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path / "a", 3, in_a_part=3)
+    absent, a_run = tmp_path / "triage.json", tmp_path / "a"
+    for command, reason in (
+        (["drift", str(absent), str(a_run)], f"{absent} cannot be read (it does not exist); TRIAGE must be a file"),
+        (["drift", str(a_run), str(absent)], f"{a_run} cannot be read (it is a folder); TRIAGE must be a file"),
+    ):
+        assert run(command) == hf.InvalidArgument.exit_code
+        assert reason in said(capsys)

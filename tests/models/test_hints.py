@@ -61,6 +61,13 @@ WRONG: dict[str, tuple[Callable[[], Any], NDArray[Any], str, Callable[[Any], Any
         lambda n: n,
         lambda x: x[0],
     ),
+    "a batch dimension, for a network of the zoo": (
+        lambda: hf.load("fashion-mnist"),
+        np.zeros((1, 1, 28, 28), dtype=np.float32),
+        r"leave the batch dimension out",
+        lambda n: n,
+        lambda x: x[0],
+    ),
     "no channel": (small_net, X[0], r"there is no channel: certify\(x\[None\]\)", lambda n: n, lambda x: x[None]),
     "channels last": (
         rgb_net,

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,12 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert list(axis) == sorted(set(axis))
     assert len(axis) < 110
     assert max(radius_axis([made], Question(radii=(3.0,)))) == 3.0
+    # One that is far beyond what can be certified does not make the others coarse.
+    far = radius_axis([made], Question(radii=(99.0,)))
+    assert max(far) == 99.0
+    assert len(far) < 110
+    assert {0.25, 0.5, 0.75} <= set(far)
+    assert max(b - a for a, b in pairwise(far[:-1])) <= 0.05
     odd = CertifiedRun(made.folder)
     odd.config = {**made.config, **noise_fields(Gaussian(0.1379))}
     assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))

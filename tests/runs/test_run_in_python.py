@@ -147,6 +147,9 @@ def test_a_run_and_what_is_made_of_it_say_what_they_are(run: CertifiedRun) -> No
     assert repr(run) == (
         f"CertifiedRun('{run.path}': 12 inputs of made-up; complete; label, score, margin; Gaussian(sigma=0.25); n=400; alpha=0.001)"
     )
+    nameless = CertifiedRun(run.folder)
+    nameless.config = {**run.config, "data": "inputs"}
+    assert f"('{run.path}': 12 inputs; complete; " in repr(nameless)
     classes = hf.SmoothedClassifier(small_net(12), 0.2).certify_classes(X[0], n=400)
     assert (
         repr(classes)

@@ -498,6 +498,27 @@ def test_health_readiness_metrics_and_the_document(served: Running) -> None:
     }
 
 
+def test_what_is_not_served_is_refused_with_where_to_look(served: Running) -> None:
+    for path, status in (("/v1/nothing", 404), ("/v1/certify", 405)):
+        answer = served.client.get(path)
+        assert answer.status_code == status
+        assert answer.json() == {"error": f"GET {path} is not answered here; GET /docs lists what is"}
+
+
+def test_what_python_serves_is_checked_before_it_is_served() -> None:
+    smoothed = hf.SmoothedClassifier(small_net(), 0.25)
+    wrongs: tuple[tuple[Any, Any, Any, str], ...] = (
+        (small_net(), (1, 6, 6), (), "expected a SmoothedClassifier"),
+        (smoothed, 28, (), r"shape must be that of one input, such as \(1, 28, 28\), got 28"),
+        (smoothed, (1, 6.5, 6), (), "shape must be that of one input"),
+        (smoothed, (1, 6, 6), 3, "labels must be the names of the classes.*got 3"),
+        (smoothed, (1, 6, 6), "cat", "labels must be the names of the classes.*got 'cat'"),
+    )
+    for what, shape, labels, words in wrongs:
+        with pytest.raises(hf.InvalidArgument, match=words):
+            hf.serve(what, shape, labels=labels, port=0)
+
+
 def test_every_answer_carries_a_policy_that_allows_nothing_from_elsewhere(served: Running) -> None:
     for path in ("/", "/page/page.js", "/v1/model", "/nothing"):
         policy = served.client.get(path).headers["Content-Security-Policy"]

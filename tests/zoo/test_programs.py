@@ -77,7 +77,7 @@ def test_code_that_the_user_names_is_run_and_its_mistakes_are_said_without_a_tra
     Path("more.py").write_text("def none(): pass\ndef takes(x): return x\nword = 'word'\n")
     for name, words in (
         ("nets.py:broken", "ZeroDivisionError: division by zero, in"),
-        ("nets.py:absent", "module 'nets' has no attribute 'absent'"),
+        ("nets.py:absent", "nets.py has no absent; name the function in it that returns a model"),
         ("more.py:none", "more.py:none returned None; it must return a model"),
         ("more.py:takes", "must be a function without arguments that returns a model"),
         ("nowhere.py:make", "no file at nowhere.py; expected FILE.py:FUNCTION"),
@@ -169,3 +169,17 @@ def test_processing_resizes_cuts_and_normalises_as_it_is_told() -> None:
     assert float(offset(grey).abs().max()) == pytest.approx(0, abs=1e-6)
     mean = ImageProcessing({"image_mean": [0.5] * 3, "image_std": [0.25] * 3})
     assert float(mean(torch.ones(1, 3, 4, 4)).mean()) == pytest.approx(2)
+
+
+def test_what_names_no_model_is_answered_with_what_would(folder: Path) -> None:
+    (folder / "empty.py").write_text("", encoding="utf-8")
+    for name, reason in (
+        (
+            "https://host/v1/models/net:predict",
+            r"is an endpoint, not a file: .*holdfast\.HttpModel\(URL, version=\.\.\.\)",
+        ),
+        (f"{folder}/empty.py:make", r"empty\.py has no make; name the function in it"),
+        ("not_a_package.nets:make", r"gave no model \(ModuleNotFoundError: No module named 'not_a_package'\);"),
+    ):
+        with pytest.raises(hf.CheckpointError, match=reason):
+            hf.load(name)

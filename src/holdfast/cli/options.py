@@ -23,7 +23,9 @@ def whole_number(text: str) -> int:
         number = Decimal(str(text))
     except InvalidOperation:
         number = Decimal("nan")
-    if not (number.is_finite() and number.adjusted() < _DIGITS and number == number.to_integral_value()):
+    if number.is_finite() and number.adjusted() >= _DIGITS:
+        raise typer.BadParameter(f"expected a number of at most {_DIGITS} digits, got {text!r}")
+    if not (number.is_finite() and number == number.to_integral_value()):
         raise typer.BadParameter(f"expected a whole number, such as 10000, 10_000 or 1e4, got {text!r}")
     return int(number)
 

@@ -8,6 +8,8 @@ from holdfast.report.accuracy import Question
 from holdfast.runs.run import Run
 
 _MOST = 97
+_FAR = 4
+"""Radii asked for beyond so many times where the runs end are points of their own: steps as coarse as these would hide the rest."""
 _STEPS = tuple(Decimal(step) for step in ("1", "1.25", "2.5", "5"))
 
 
@@ -19,7 +21,8 @@ def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
         named.update(run.radii or ())
         named.update(() if run.noise is None else (run.noise.scale,))
         named.update(() if run.audit is None else run.audit.notes.radii)
-    furthest = max(named | {_furthest(run) for run in runs})
+    theirs = max(_furthest(run) for run in runs)
+    furthest = max(theirs, *(radius for radius in named if not 0 < _FAR * theirs < radius))
     step = _round_step(furthest)
     count = math.ceil(Decimal(repr(furthest)) / step)
     return tuple(sorted(named | {float(step * k) for k in range(count + 1)}))

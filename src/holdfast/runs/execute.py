@@ -32,6 +32,7 @@ from holdfast.runs.tsv import export_name, write_log
 from holdfast.runs.writer import RunWriter
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.workers import noisy_rows
+from holdfast.scores.rounding import format_count
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.validation import check_path
 from holdfast.zoo.datasets.given import labelled
@@ -110,7 +111,7 @@ def execute(
         check_answers(done.folder, network)
         if plan.sign is not None:
             done.folder.sign(plan.sign)
-        say(f"complete: all {len(done)} were finished")
+        say(f"complete: {format_count(len(done), 'input')}, and nothing was left to do")
         return done
     if smoothed.fingerprint is None and not RunFolder.holds_run(plan.out):
         warnings.warn(_NOT_RESUMED, RuntimeWarning, stacklevel=3)

@@ -26,6 +26,7 @@ from holdfast.runs.folder import COMPLETE, RunFolder, recorded_measures, recorde
 from holdfast.runs.manifest import SPOT_CHECK
 from holdfast.runs.method_names import several
 from holdfast.runs.tsv import write_log
+from holdfast.scores.rounding import format_count
 from holdfast.validation import check_numbers, check_path, check_radii
 
 if TYPE_CHECKING:
@@ -253,7 +254,11 @@ class Run(ABC):
         """One input, or several, by their position in the order of the index."""
 
     def __repr__(self) -> str:
-        said = [f"{len(self):,} inputs of {self.config.get('data') or self.config.get('source')}", self.status]
+        said = [format_count(len(self), "input"), self.status]
+        if (
+            of := self.config.get("data") or self.config.get("source")
+        ) != "inputs":  # what they are called without a name
+            said[0] += f" of {of}"
         said += [", ".join(self.measures), "unknown noise" if self.noise is None else str(self.noise)]
         said += [
             f"{name}={self.config[name]:{form}}" for name, form in (("n", ","), ("alpha", "g")) if name in self.config

@@ -80,8 +80,11 @@ def _handle_refusals(app: FastAPI) -> None:
         return error_response(422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)
-    async def unknown(_: Request, error: HTTPException) -> Response:
-        return error_response(error.status_code, str(error.detail), error.headers)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        said = f"{request.method} {request.url.path} is not answered here; GET /docs lists what is"
+        return error_response(
+            error.status_code, said if error.status_code in (404, 405) else str(error.detail), error.headers
+        )
 
 
 def _add_state(app: FastAPI, service: Service) -> None:

@@ -140,6 +140,12 @@ def serve(
         browser: whether to open the page.
         say: told where it is served.
     """
+    if not isinstance(smoothed, SmoothedClassifier):
+        raise InvalidArgument(f"expected a SmoothedClassifier(net, sigma=...) to serve, got {type(smoothed).__name__}")
+    if not (isinstance(shape, Sequence) and shape and all(isinstance(size, int) and size > 0 for size in shape)):
+        raise InvalidArgument(f"shape must be that of one input, such as (1, 28, 28), got {shape!r}")
+    if isinstance(labels, str) or not (isinstance(labels, Sequence) and all(isinstance(each, str) for each in labels)):
+        raise InvalidArgument(f"labels must be the names of the classes, such as ['cat', 'dog'], got {labels!r}")
     known = Keys(key, keys)
     check_address(host, port, known)
     served = Served(smoothed, tuple(shape), name, tuple(labels), samples, triage, drift_every)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import InvalidArgument, InvalidInput
+from holdfast.scores.rounding import format_count
 
 
 class Normalize(nn.Module):
@@ -30,7 +31,6 @@ class Normalize(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise a batch (n, channels, height, width)."""
         if x.ndim != 4 or x.shape[1] != self.mean.shape[1]:
-            raise InvalidInput(
-                f"expected images with {self.mean.shape[1]} channels, got a batch of shape {tuple(x.shape)}"
-            )
+            known = format_count(self.mean.shape[1], "channel")
+            raise InvalidInput(f"expected a batch of images with {known}, got dimensions {tuple(x.shape)}")
         return (x - self.mean) / self.std

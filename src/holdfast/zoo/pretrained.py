@@ -72,6 +72,10 @@ def open_checkpoint(name: str, default: Architecture | None = None) -> Checkpoin
         return load_embedded_model(name)
     if name in PRETRAINED:
         return load_pretrained(name)
+    if name.startswith(("http://", "https://")):
+        raise CheckpointError(
+            f"{name} is an endpoint, not a file: in Python it is holdfast.HttpModel(URL, version=...), and with --model URL#VERSION"
+        )
     if not Path(name).exists():
         known = ", ".join((*EMBEDDED_MODELS, *PRETRAINED))
         raise CheckpointError(

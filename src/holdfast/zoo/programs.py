@@ -69,15 +69,18 @@ def run_factory(place: str, name: str) -> Any:
     try:
         sys.path.insert(0, str(Path(place).resolve().parent) if place.endswith(".py") else str(Path.cwd()))
         module = _module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        found = getattr(module, name)
+        found = getattr(module, name, None)
+        if found is None:
+            raise CheckpointError(f"{place} has no {name}; name the function in it that returns a model")
         made = found if isinstance(found, nn.Module | Model) or not callable(found) else found()
     except HoldfastError:
         raise
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        found_at = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
+        where = f", in {found_at[-1].filename}, line {found_at[-1].lineno}" if len(found_at) > 1 else ""
         raise CheckpointError(
-            f"{place}:{name} gave no model ({type(error).__name__}: {' '.join(str(error).split())}, in {where.filename}, line "
-            f"{where.lineno}); it must be a function without arguments that returns a model"
+            f"{place}:{name} gave no model ({type(error).__name__}: {' '.join(str(error).split())}{where}); it must be a function "
+            f"without arguments that returns a model"
         ) from error
     finally:
         sys.path[:] = before
