@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,19 @@ def test_files_that_are_not_there_or_are_folders_are_named_as_such(
     ):
         assert run(command) == hf.InvalidArgument.exit_code
         assert reason in said(capsys)
+
+
+def test_a_warning_is_a_note_without_a_place_in_the_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain.py").write_text(
+        "import numpy as np\n\ndef make():\n    return lambda rows: np.ones((len(rows), 10)) * np.arange(10)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        asked = ["--data", "fashion-mnist", "--sigma", "0.25", "--n", "200", "--n0", "10", "--max", "2", "--out", "run"]
+        assert run(["certify", "--model", "plain.py:make", *asked]) == 0
+    shown = said(capsys)
+    assert "note: if this run is interrupted, it cannot be resumed" in shown
+    assert "RuntimeWarning" not in shown

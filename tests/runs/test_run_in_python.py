@@ -294,3 +294,16 @@ def test_an_imported_log_has_rows_and_bounds_and_no_certificates(run: CertifiedR
     assert repr(log) == (
         f"ImportedRun('{log.path}': 12 inputs of a.tsv; complete; score; Gaussian(sigma=0.25); n=400; alpha=0.001)"
     )
+
+
+def test_certified_accuracy_has_the_defaults_of_its_plot(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "a", 20)
+    found = run.certified_accuracy(method=hf.CDF(band=hf.DKW()))
+    asked = run.certified_accuracy(
+        "score", radii=run.usual_radii, thresholds=run.thresholds("score"), method=hf.CDF(band=hf.DKW())
+    )
+    assert found.shape == (len(run.thresholds("score")), len(run.usual_radii))
+    assert np.array_equal(found, asked)
+    assert np.all(found <= run.certified_accuracy())
+    with pytest.raises(hf.InvalidArgument, match="has no 'colour'"):
+        run.certified_accuracy("colour")

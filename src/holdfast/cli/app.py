@@ -2,15 +2,17 @@
 
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType
+from typing import Any
 
 import typer
 
 from holdfast.cli.audit import audit
 from holdfast.cli.certify import certify
-from holdfast.cli.console import Terminal
+from holdfast.cli.console import Terminal, note
 from holdfast.cli.decide import decide
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
@@ -106,10 +108,17 @@ for _name, _command in COMMANDS.items():
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        app(None if arguments is None else list(arguments), prog_name="holdfast")
+        with warnings.catch_warnings():
+            warnings.showwarning = _note_warning
+            app(None if arguments is None else list(arguments), prog_name="holdfast")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
     return 0
+
+
+def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning in words, without the place in the code that gave it."""
+    note(str(message))
 
 
 def main() -> None:

@@ -44,8 +44,8 @@ _SPOT_ROWS, _SPOT_NUMBERS = 4, 2**16
 """How many inputs a spot check has a noisy copy of, and how many numbers they may take together, beyond the first."""
 
 _NOT_RESUMED = (
-    "if this run is interrupted, it cannot be resumed: the model cannot be compared with itself later, since it is a plain function, "
-    "or holds hooks or objects without a name. A torch module of named classes can; so can a Model with a fingerprint()"
+    "if this run is interrupted, it cannot be resumed: the model cannot be compared with itself later, since it is a plain function "
+    "or an endpoint without a version (version=, URL#VERSION), or holds hooks or objects without a name"
 )
 
 

@@ -25,7 +25,8 @@ _SAME = {
 }
 
 _INCOMPARABLE = (
-    "this model cannot be compared with the one there: it is a plain function, or holds hooks or objects without a name"
+    "this model cannot be compared with the one there: it is a plain function or an endpoint without a version, "
+    "or holds hooks or objects without a name"
 )
 
 

@@ -311,28 +311,39 @@ class Run(ABC):
         return tuple(round(k * step, 6) for k in range(5))
 
     def certified_accuracy(
-        self, measure: str, *, radii: ArrayLike, thresholds: ArrayLike = (), method: Method | str | None = None
+        self,
+        measure: str | None = None,
+        *,
+        radii: ArrayLike | None = None,
+        thresholds: ArrayLike | None = None,
+        method: Method | str | None = None,
     ) -> NDArray[np.float64]:
         """The share of inputs that are right **and** certified above each threshold at each radius.
 
-        ``method`` is an object such as ``CDF(band=DKW())``, or its name; by default the run's own.
+        ``measure`` is the first that the run certified, ``thresholds`` are ``run.thresholds(measure)`` and ``radii`` are
+        ``run.usual_radii``. ``method`` is an object such as ``CDF(band=DKW())``, or its name; by default the run's own.
         Shape (thresholds, radii): strictly above the threshold, as the paper counts. For the label there are no
         thresholds, the shape is (1, radii), and a label radius counts up to and including itself, as Cohen et al. count.
         """
-        at = np.atleast_1d(check_radii(radii))
-        if measure not in self.measures:
-            raise InvalidArgument(f"{self.path} has no {measure!r}; it has: {', '.join(self.measures)}")
-        if measure == "label":
+        of, at = self._measure_of(measure), np.atleast_1d(check_radii(self.usual_radii if radii is None else radii))
+        if of == "label":
             held = (self.correct[:, None] & (self.label_radius[:, None] >= at))[None]
             return np.asarray(held.mean(axis=1), dtype=np.float64)
-        above = np.atleast_1d(check_numbers("thresholds", thresholds))
+        above = np.atleast_1d(check_numbers("thresholds", self.thresholds(of) if thresholds is None else thresholds))
         if above.size == 0 or np.isnan(above).any():
             raise InvalidArgument(
-                f"certified accuracy of the {self.measure(measure).title} needs thresholds=, such as [0.5], got {thresholds!r}"
+                f"certified accuracy of the {self.measure(of).title} needs thresholds=, such as [0.5], got {thresholds!r}"
             )
-        lower = self.lower(measure, self.methods(measure)[0] if method is None else method, at)
+        lower = self.lower(of, self.methods(of)[0] if method is None else method, at)
         held = self.correct[None, :, None] & (lower[None, :, :] > above[:, None, None])
         return np.asarray(held.mean(axis=1), dtype=np.float64)
+
+    def _measure_of(self, measure: str | None) -> str:
+        """The measure of that name, or by default the first that is not the label."""
+        of = measure or next((each for each in self.measures if each != "label"), "label")
+        if of not in self.measures:
+            raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
+        return of
 
     def metrics(self, *, radii: ArrayLike | None = None, thresholds: ArrayLike | None = None) -> dict[str, float]:
         """Certified accuracy by the run's own method as plain numbers, for MLflow, Weights & Biases, or anything else.
@@ -362,9 +373,7 @@ class Run(ABC):
         """
         from holdfast.runs.plot import draw_accuracy, frame, line_styles, method_handles, run_titles, threshold_handles
 
-        of = measure or next((each for each in self.measures if each != "label"), "label")
-        if of not in self.measures:
-            raise InvalidArgument(f"{self.path} has no {of!r}; it has: {', '.join(self.measures)}")
+        of = self._measure_of(measure)
         levels: tuple[float, ...] = ()
         if of != "label":
             asked = self.thresholds(of) if thresholds is None else thresholds
