@@ -209,7 +209,7 @@ def test_a_finished_run_is_given_to_who_asks_the_same_question_and_refused_to_ot
     before, said = contents(whole.path), list[str]()
     smoothed = Stopping(0)
     found = execute(smoothed, plan(whole.path), say=said.append)
-    assert said == ["complete: all 6 were finished"]
+    assert said == ["complete: 6 inputs, and nothing was left to do"]
     assert smoothed.asked == []
     assert [entry.certificate for entry in found] == [entry.certificate for entry in whole]
     with pytest.raises(hf.RunError, match="a complete run of another question: the seed is another"):
