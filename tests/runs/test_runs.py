@@ -304,7 +304,7 @@ def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
     assert run.certified_accuracy("label", radii=[0.0]).tolist() == [[0.0]]
     assert run.certified_accuracy("score", radii=[0.0], thresholds=0.5).tolist() == [[1.0]]
     with pytest.raises(hf.InvalidArgument, match="needs thresholds="):
-        run.certified_accuracy("score", radii=[0.0])
+        run.certified_accuracy("score", radii=[0.0], thresholds=[])
     write_part(folder, 1, [Entry(0, 0, cert)])
     with pytest.raises(hf.RunError, match="more than once"):
         len(hf.Run.open(tmp_path / "a"))
