@@ -99,7 +99,10 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         axes.set_xlim(0.0, furthest)
         axes.set_xlabel(radii_label(runs))
     band = Patch(
-        facecolor="0.35", alpha=0.12, linewidth=0, label=f"{100 * LEVEL:g}% interval for other inputs like these"
+        facecolor=colours[methods[0]],
+        alpha=0.15,
+        linewidth=0,
+        label=f"{100 * LEVEL:g}% interval for other inputs like these",
     )
     figure.legend(
         handles=[*method_handles(lines, colours), band],
