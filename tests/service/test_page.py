@@ -459,6 +459,10 @@ def test_the_routes_are_documented_with_what_they_take(chromium: "Browser") -> N
         for path in found.client.get("/openapi.json").json()["paths"]:
             assert path in words
         assert "Total failure probability of the answer." in words
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            page.set_viewport_size({"width": width, "height": 800})
+            assert violations(page) == []
         page.close()
 
 
