@@ -189,7 +189,8 @@ def test_a_share_leaves_room_for_whoever_comes_next() -> None:
 def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running(keys=Keys(path=keys_file(tmp_path, anne=ANNE))) as found, caplog.at_level(logging.INFO):
+    # The server ends first, and with it every line that is still to come.
+    with caplog.at_level(logging.INFO), running(keys=Keys(path=keys_file(tmp_path, anne=ANNE))) as found:
         asked(found, ANNE, "/v1/certify?n=300&seed=0xabcdef")
         asked(found, BOB, "/v1/certify%1b[31m?n=300&seed=0xabcdef")
         asked(found, ANNE, "/v1/certify?n=3")
