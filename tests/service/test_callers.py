@@ -208,7 +208,7 @@ def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
 
 def test_a_stream_that_its_caller_leaves_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     question = "/v1/certify/stream?n=1000000"
-    with running() as found, caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), running() as found:
         body, kind = npy(images(1)[0]), {"Content-Type": NPY}
         with found.client.stream("POST", question, content=body, headers=kind) as answer:
             next(answer.iter_lines())
