@@ -46,9 +46,9 @@ class Running:
     def idle(self, within: float = 10.0) -> bool:
         """Whether every place is free again within some seconds."""
         until = time.monotonic() + within
-        while self.service.scheduler.load.taken and time.monotonic() < until:
+        while self.service.scheduler.places.taken and time.monotonic() < until:
             time.sleep(0.01)
-        return self.service.scheduler.load.taken == 0
+        return self.service.scheduler.places.taken == 0
 
 
 def npy(x: NDArray[np.generic]) -> bytes:
@@ -80,16 +80,16 @@ def running(
     keys: Keys | None = None,
     key: str | None = None,
     secret: bytes | None = None,
-    resting_seconds: int = 15,
+    patience: int = 15,
     send_buffer: int | None = None,
 ) -> Iterator[Running]:
     """Serve in a thread until the block is left; then everything must end."""
     service = Service(served or small_served(), limits or Limits(), secret)
-    taken = listen("127.0.0.1", 0)
+    taken = listen("127.0.0.1", 0, patience=patience)
     if send_buffer is not None:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    config = config_for(service, host="127.0.0.1", keys=keys or Keys(key), resting_seconds=resting_seconds)
+    config = config_for(service, host="127.0.0.1", keys=keys or Keys(key), patience=patience)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()

@@ -66,7 +66,7 @@ def answered(found: Running) -> bool:
 
 
 def test_a_connection_without_a_request_is_closed_in_time_and_so_is_one_that_dawdles_over_its_headers() -> None:
-    with running(resting_seconds=1) as found, at_once(found.url, 2) as (silent, slow):
+    with running(patience=1) as found, at_once(found.url, 2) as (silent, slow):
         began = time.monotonic()
         while time.monotonic() < began + 5:
             try:
@@ -79,7 +79,7 @@ def test_a_connection_without_a_request_is_closed_in_time_and_so_is_one_that_daw
 
 
 def test_a_connection_at_work_is_not_closed_and_one_that_asks_again_is_kept() -> None:
-    with running(resting_seconds=1) as found:
+    with running(patience=1) as found:
         assert found.certify(images(1)[0], "n=300").is_success
         time.sleep(0.6)
         assert found.certify(images(1)[0], "n=300").is_success
@@ -92,11 +92,11 @@ def test_a_stream_that_is_never_read_is_dropped_and_its_work_with_it() -> None:
     body = npy(images(1)[0])
     request = HEAD.replace(b"n=300000", b"n=10000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
     limits = Limits(copies=10**7)
-    with running(limits=limits, resting_seconds=1, send_buffer=4_096) as found, at_once(found.url, 1, request + body):
+    with running(limits=limits, patience=1, send_buffer=4_096) as found, at_once(found.url, 1, request + body):
         until = time.monotonic() + 5
-        while not found.service.scheduler.load.taken and time.monotonic() < until:
+        while not found.service.scheduler.places.taken and time.monotonic() < until:
             time.sleep(0.01)
-        assert found.service.scheduler.load.taken == 1
+        assert found.service.scheduler.places.taken == 1
         assert found.idle(within=30)
 
 
@@ -112,25 +112,9 @@ def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_a
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-@pytest.mark.parametrize("later", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x" * 20_000])
-def test_a_caller_who_goes_away_is_noticed_whatever_was_sent_ahead(later: bytes) -> None:
-    body = npy(images(1)[0])
-    request = HEAD.replace(b"n=300000", b"n=10000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with running(limits=Limits(copies=10**7)) as found:
-        with at_once(found.url, 1, request.replace(b"/stream", b"") + body) as (line,):
-            until = time.monotonic() + 5
-            while not found.service.scheduler.load.taken and time.monotonic() < until:
-                time.sleep(0.01)
-            for _ in range(3):
-                line.sendall(later)
-                time.sleep(0.1)
-            assert found.service.scheduler.load.taken == 1
-        assert found.idle(within=5)
-
-
 def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
     with running() as found, at_once(found.url, 140, HEAD + b"\r\nContent-Length: 100\r\n\r\nx"):
-        assert found.service.scheduler.load.taken == 0
+        assert found.service.scheduler.places.taken == 0
         assert answered(found)
 
 

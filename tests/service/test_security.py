@@ -9,8 +9,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from holdfast.service.callers import Keys
-from holdfast.service.metrics import Load, Metrics
+from holdfast.service.metrics import Metrics
 from holdfast.service.security import SecurityMiddleware
+from holdfast.service.shares import FairShare
 
 
 def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
@@ -26,7 +27,7 @@ def answer(*hosts: str, bound_to: str = "127.0.0.1") -> tuple[int, bytes]:
     headers = [(b"host", host.encode("latin-1")) for host in hosts]
     scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers}
     middleware = SecurityMiddleware(
-        PlainTextResponse("served"), Metrics(Load(128), lambda: True), host=bound_to, keys=Keys()
+        PlainTextResponse("served"), Metrics(FairShare(128), lambda: True), host=bound_to, keys=Keys()
     )
     with ThreadPoolExecutor(1) as pool:  # a browser of other tests may have an event loop running in this thread
         pool.submit(asyncio.run, middleware(scope, receive, send)).result()

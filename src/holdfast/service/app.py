@@ -65,10 +65,8 @@ def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None =
 def _handle_refusals(app: FastAPI) -> None:
     @app.exception_handler(HoldfastError)
     async def refused(_: Request, error: HoldfastError) -> Response:
-        if isinstance(error, Refusal):
-            return error_response(error.status, str(error), error.headers)
-        status = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
-        return error_response(status, str(error))
+        asked = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
+        return error_response(error.status if isinstance(error, Refusal) else asked, str(error))
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:

@@ -1,7 +1,6 @@
 """The scheduler's thread: requests of all callers share batches, in jobs of a quarter of a second."""
 
 import logging
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import cast
 from holdfast.errors import ModelError
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.scheduler import Done, JobSizer, Scheduler
-from holdfast.service.metrics import Load
+from holdfast.service.metrics import Metrics
 from holdfast.service.refusals import Refusal
 from holdfast.service.requests import AnyServed
 from holdfast.service.shares import FairShare
@@ -20,7 +19,6 @@ _JOB_S = 0.25
 _LEAST_JOB = 256
 _SHARING = 8
 _BROKEN = 3
-_LONGEST_WAIT_S = 60
 _log = logging.getLogger("holdfast.service")
 
 
@@ -33,8 +31,9 @@ class BatchScheduler:
     """
 
     def __init__(self, sampler: LocalSampler, *, queue: int) -> None:
-        self.load = Load(capacity=queue)
-        self._places = FairShare(queue)
+        self.places = FairShare(queue)
+        self.metrics = Metrics(self.places, ready=lambda: self.alive)
+        self._failures = 0
         self._arrived: SimpleQueue[AnyServed | None] = SimpleQueue()
         self._open: dict[str, AnyServed] = {}
         self._closing = False
@@ -57,24 +56,21 @@ class BatchScheduler:
     @property
     def alive(self) -> bool:
         """Whether the thread runs and its last jobs did not all fail."""
-        return self._thread.is_alive() and not self._closing and self.load.failures < _BROKEN
+        return self._thread.is_alive() and not self._closing and self._failures < _BROKEN
 
     @contextmanager
     def admission(self, caller: str) -> Iterator[None]:
         """A place in the queue, for as long as a caller is being answered; refused at once if this one may have no more."""
-        if not self._places.take(caller, 1):
+        if not self.places.take(caller, 1):
             raise Refusal(
                 429,
-                f"{self.load.taken} of {self.load.capacity} places are taken, and a caller may have as many as are free; "
+                f"{self.places.taken} of {self.places.capacity} places are taken, and a caller may have as many as are free; "
                 f"try again later",
-                {"Retry-After": str(self._patience())},
             )
-        self.load.taken += 1
         try:
             yield
         finally:
-            self.load.taken -= 1
-            self._places.give(caller, 1)
+            self.places.give(caller, 1)
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""
@@ -98,14 +94,6 @@ class BatchScheduler:
         for request in list(self._open.values()):
             request.stop(Refusal(503, "the service is closing"))
 
-    def _patience(self) -> int:
-        """Seconds until a place should be free, from how fast requests were answered so far."""
-        if not self.load.speed:
-            return 1
-        waiting = list(self._open.values())
-        copies = sum(request.n - (0 if request.evidence is None else request.evidence.n) for request in waiting)
-        return max(1, min(_LONGEST_WAIT_S, math.ceil(copies / self.load.speed / max(1, len(waiting)))))
-
     def _work(self) -> None:
         sizer = JobSizer(
             _LEAST_JOB,
@@ -113,7 +101,7 @@ class BatchScheduler:
             least=_LEAST_JOB,
             together=self._sampler.together,
             sharing=_SHARING,
-            most_open=self.load.capacity,
+            most_open=self.places.capacity,
         )
         scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
@@ -133,17 +121,13 @@ class BatchScheduler:
 
     def _measure(self, done: Done) -> None:
         """Count a job; one that the model refused says nothing about the device."""
-        load = self.load
         if isinstance(done.counts, Exception):
             if not isinstance(done.counts, ModelError):
-                load.failures += 1
+                self._failures += 1
                 _log.error("a job failed", exc_info=done.counts)
             return
-        load.failures = 0
-        load.copies += done.job.copies
-        load.rounds += 1
-        load.shared_rounds += len(done.job.requests) > 1
-        speed = done.job.copies / max(done.seconds, 1e-4)
-        # A job that was over at once says little about speed: starting it is most of what it took.
-        if done.seconds > _JOB_S / 10 or speed > load.speed:
-            load.speed = speed if not load.speed else 0.7 * load.speed + 0.3 * speed
+        self._failures = 0
+        self.metrics.copies.inc(done.job.copies)
+        self.metrics.rounds.inc()
+        self.metrics.shared_rounds.inc(len(done.job.requests) > 1)
+        self.metrics.speed.set(done.job.copies / max(done.seconds, 1e-4))

@@ -50,7 +50,7 @@ async def _arrived(request: Request, content: bytearray, limits: Limits, fits: C
         async with asyncio.timeout(limits.upload_seconds):
             async for part in request.stream():
                 if not fits(part):
-                    raise Refusal(429, "too many bodies are on their way; try again later", {"Retry-After": "1"})
+                    raise Refusal(429, "too many bodies are on their way; try again later")
                 content += part
                 if len(content) > limits.upload:
                     raise Refusal(413, f"expected at most {limits.upload:,} bytes, got more")

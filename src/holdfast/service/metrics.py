@@ -1,83 +1,43 @@
 """Numbers for Prometheus, in its text format."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
+from holdfast.service.shares import FairShare
 from holdfast.version import installed_version
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _BUCKETS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-@dataclass
-class Load:
-    """What the scheduler has done so far, and has to do now.
-
-    Attributes:
-        capacity: requests that are taken at once.
-        taken: requests that wait or are being answered.
-        copies: noisy copies run.
-        rounds: jobs run.
-        shared_rounds: jobs that served several requests.
-        speed: recent copies per second.
-        failures: jobs that failed since the last one that did not.
-    """
-
-    capacity: int
-    taken: int = 0
-    copies: int = 0
-    rounds: int = 0
-    shared_rounds: int = 0
-    speed: float = 0.0
-    failures: int = 0
-
-
 class Metrics:
-    """Counts responses and times answers; reads the scheduler's load when it is asked."""
+    """What one service has answered and run so far, and has to do now."""
 
-    def __init__(self, load: Load, ready: Callable[[], bool]) -> None:
-        self._load = load
-        self._ready = ready
-        self._registry = CollectorRegistry()
-        self._responses = Counter(
-            "holdfast_responses", "Responses by route and status.", ("route", "status"), registry=self._registry
+    def __init__(self, places: FairShare, ready: Callable[[], bool]) -> None:
+        of = self._registry = CollectorRegistry()
+        self.responses = Counter(
+            "holdfast_responses", "Responses by route and status.", ("route", "status"), registry=of
         )
-        self._seconds = Histogram(
+        self.seconds = Histogram(
             "holdfast_answer_seconds",
-            "From the device's taking a request to its answer.",
+            "From a request's place in the queue to its answer.",
             buckets=_BUCKETS,
-            registry=self._registry,
+            registry=of,
         )
-        Info("holdfast", "The version that runs.", registry=self._registry).info({"version": installed_version()})
-        ProcessCollector(registry=self._registry)
-
-    def answered(self, route: str, status: int) -> None:
-        """A response was begun."""
-        self._responses.labels(route, status).inc()
-
-    def took(self, seconds: float) -> None:
-        """Record the time that a certificate or a decision took."""
-        self._seconds.observe(seconds)
+        self.copies = Counter("holdfast_copies", "Noisy copies run.", registry=of)
+        self.rounds = Counter("holdfast_rounds", "Passes over the device.", registry=of)
+        self.shared_rounds = Counter("holdfast_shared_rounds", "Passes that served several requests.", registry=of)
+        self.speed = Gauge("holdfast_copies_per_second", "Speed of the last pass.", registry=of)
+        taken = Gauge("holdfast_requests_open", "Requests that wait or are being answered.", registry=of)
+        taken.set_function(lambda: places.taken)
+        capacity = Gauge("holdfast_requests_capacity", "Requests that are taken at once.", registry=of)
+        capacity.set(places.capacity)
+        Gauge("holdfast_ready", "Whether the device works.", registry=of).set_function(ready)
+        Info("holdfast", "The version that runs.", registry=of).info({"version": installed_version()})
+        ProcessCollector(registry=of)
 
     def text(self) -> str:
         """Everything, one line each."""
-        return generate_latest(self).decode()
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric with its present value, as prometheus_client asks for them."""
-        for family in self._registry.collect():
-            # prometheus_client adds the time a series began as a second series; its own switch is process-wide.
-            family.samples = [each for each in family.samples if not each.name.endswith("_created")]
-            yield family
-        now = self._load
-        yield CounterMetricFamily("holdfast_copies", "Noisy copies run.", now.copies)
-        yield CounterMetricFamily("holdfast_rounds", "Passes over the device.", now.rounds)
-        yield CounterMetricFamily("holdfast_shared_rounds", "Passes that served several requests.", now.shared_rounds)
-        yield GaugeMetricFamily("holdfast_copies_per_second", "Recent speed.", round(now.speed, 1))
-        yield GaugeMetricFamily("holdfast_requests_open", "Requests that wait or are being answered.", now.taken)
-        yield GaugeMetricFamily("holdfast_requests_capacity", "Requests that are taken at once.", now.capacity)
-        yield GaugeMetricFamily("holdfast_ready", "Whether the device works.", self._ready())
+        return generate_latest(self._registry).decode()

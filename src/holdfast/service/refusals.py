@@ -18,26 +18,25 @@ _MEANINGS = {
     413: "More bytes than are taken.",
     415: "A type that is not read here.",
     422: "Well formed, but not a question or an input for this model.",
-    429: "The queue is full; Retry-After says when to try again.",
+    429: "This caller's share of the queue is full.",
     503: "Not finished within the time a request may take.",
 }
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "10"}}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "10"}}
 _PROBLEM = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 
 
 class Refusal(HoldfastError):
     """A request that is not answered, and the HTTP status for it; nothing else is disturbed by it."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.headers = _HEADERS.get(status, {}) if headers is None else headers
 
 
 def error_response(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
     """The form that every refusal and failure has."""
     # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
-    return Response(json.dumps({"error": reason}), status, headers, "application/json")
+    return Response(json.dumps({"error": reason}), status, headers or _HEADERS.get(status), "application/json")
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -74,7 +74,7 @@ class SecurityMiddleware:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answered["status"] = message["status"]
-                self._metrics.answered(getattr(scope.get("route"), "path", "other"), message["status"])
+                self._metrics.responses.labels(getattr(scope.get("route"), "path", "other"), message["status"]).inc()
                 MutableHeaders(scope=message).update(_HEADERS)
             elif answered["status"] >= 400:
                 answered["refused"] = message.get("body", b"").decode()[:_LONGEST]
@@ -84,7 +84,7 @@ class SecurityMiddleware:
             scope["caller"] = caller = self._owner(scope) or caller
             await self._app(scope, receive, sending)
         except Refusal as refusal:
-            await error_response(refusal.status, str(refusal), refusal.headers)(scope, receive, sending)
+            await error_response(refusal.status, str(refusal))(scope, receive, sending)
         except asyncio.CancelledError:  # the server closes, and has waited for long enough
             if "status" not in answered:
                 await error_response(503, "the service is closing")(scope, receive, sending)

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,7 @@ from holdfast.validation import check_count
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _CLOSING_S = 5
-_RESTING_S = 15
+_PATIENCE_S = 15
 _CONNECTIONS = 512
 _FILES = 64
 _LOG_BYTES = 2**23
@@ -45,7 +46,7 @@ def check_address(host: str, port: int, keys: Keys) -> None:
         )
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, patience: int = _PATIENCE_S) -> socket.socket:
     """Take the address, or say who else may have it."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -53,6 +54,8 @@ def listen(host: str, port: int) -> socket.socket:
         taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if sys.platform == "linux":  # whoever reads nothing for so long is disconnected, by the kernel
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * patience)
             taken.bind((host, port))
         except OSError:
             taken.close()
@@ -79,8 +82,8 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def config_for(service: Service, *, host: str, keys: Keys, resting_seconds: int = _RESTING_S) -> uvicorn.Config:
-    """uvicorn's options for a service; whoever neither asks nor reads for so long is disconnected."""
+def config_for(service: Service, *, host: str, keys: Keys, patience: int = _PATIENCE_S) -> uvicorn.Config:
+    """uvicorn's options for a service; whoever asks nothing for so many seconds is disconnected."""
     return uvicorn.Config(
         create_app(service, host=host, keys=keys),
         http=BoundedProtocol,
@@ -91,7 +94,7 @@ def config_for(service: Service, *, host: str, keys: Keys, resting_seconds: int 
         ws="none",
         backlog=most_connections(),
         timeout_graceful_shutdown=_CLOSING_S,
-        timeout_keep_alive=resting_seconds,
+        timeout_keep_alive=patience,
     )
 
 

@@ -30,7 +30,6 @@ from holdfast.service.callers import NoiseSource
 from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
-from holdfast.service.metrics import Metrics
 from holdfast.service.questions import CertifyQuestion, DecideQuestion, Question, copies_of, measure_of
 from holdfast.service.refusals import Refusal
 from holdfast.service.requests import AnyServed, R, ServedRequest
@@ -100,7 +99,7 @@ class Service:
         work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
-        self.metrics = Metrics(self.scheduler.load, ready=lambda: self.scheduler.alive)
+        self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
         self._scores: list[float] = []
@@ -241,7 +240,7 @@ class Service:
             request.stop()
         if request.error is not None:
             raise request.error
-        self.metrics.took(request.seconds)
+        self.metrics.seconds.observe(request.seconds)
 
     async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
@@ -259,7 +258,7 @@ class Service:
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
         if request.inner.looked:
-            self.metrics.took(request.seconds)
+            self.metrics.seconds.observe(request.seconds)
             last = await self._pool.run(request.caller, lambda: self._last(pending))
         yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
 
@@ -271,7 +270,7 @@ class Service:
                 event["evidence"] = request.inner.test.progress
             yield event
         if request.error is None:
-            self.metrics.took(request.seconds)
+            self.metrics.seconds.observe(request.seconds)
             decision = self._decided(request)
             yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
         else:
