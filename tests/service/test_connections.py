@@ -1,6 +1,5 @@
 """Connections: whoever says nothing, or reads nothing, or opens many, keeps nobody else from being answered."""
 
-import json
 import logging
 import os
 import re
@@ -146,31 +145,6 @@ hf.serve(smoothed, shape=(1, 28, 28), name="mine", labels=["top", "trouser"], po
     finally:
         service.send_signal(signal.SIGINT)
         assert service.communicate(timeout=20)[0].strip() == "stopped"
-
-
-def test_services_that_follow_each_other_in_a_process_have_access_logs_of_their_own(tmp_path: Path) -> None:
-    script = """
-import os, signal, sys, threading, urllib.request
-from pathlib import Path
-import holdfast as hf
-
-smoothed = hf.SmoothedClassifier(hf.load("fashion-mnist"), sigma=0.25)
-
-def ask(said):
-    def asking():
-        urllib.request.urlopen(said.split()[3] + "v1/health").read()
-        os.kill(os.getpid(), signal.SIGINT)
-    if said != "stopped":
-        threading.Thread(target=asking).start()
-
-for name in ("one", "two"):
-    hf.serve(smoothed, shape=(1, 28, 28), port=0, access_log=Path(sys.argv[1]) / name, say=ask)
-"""
-    found = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (found.returncode, found.stderr) == (0, "")
-    for name in ("one", "two"):
-        (line,) = (tmp_path / name).read_text().splitlines()
-        assert json.loads(line.split(" ", 2)[2])["path"] == "/v1/health"
 
 
 def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_way_without_a_traceback() -> None:

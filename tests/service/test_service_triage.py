@@ -117,7 +117,7 @@ def test_a_rule_for_something_else_is_refused_before_anything_is_served(triage: 
     served = small_served(Bright())
     with pytest.raises(hf.HoldfastError, match="other"):
         Service(replace(small_served(small_net()), triage=triage), Limits())
-    with pytest.raises(hf.InvalidArgument, match="calibrate what is served"):
+    with pytest.raises(hf.HoldfastError, match="the threshold was chosen for the model"):
         Service(
             replace(served, triage=replace(triage, origin=replace(triage.origin, noise=hf.Gaussian(0.1)))), Limits()
         )

@@ -1,6 +1,7 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
 import logging
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import typer
@@ -8,9 +9,11 @@ import typer
 from holdfast.cli import options
 from holdfast.cli.console import note, say
 from holdfast.cli.drift import read_triage
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, RunError
 
 _SAMPLES = 20
+_LOG_BYTES = 2**23
+_LOG_FILES = 4
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -82,7 +85,7 @@ def serve(
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
     check_address(host, port, Keys(api_key, keys))
-    level = options.choice(log_level, "--log-level", _LEVELS)
+    _start_logs(options.choice(log_level, "--log-level", _LEVELS), access_log)
     inputs: LabelledData | None = None
     if data is not None:
         inputs = open_dataset(data, split=split, size=options.image_size(size))
@@ -128,8 +131,23 @@ def serve(
         key=api_key,
         keys=keys,
         secret=secret,
-        access_log=access_log,
-        log_level=logging.getLevelNamesMapping()[level.upper()],
         browser=open_,
         say=say,
     )
+
+
+def _start_logs(level: str, access_log: Path | None) -> None:
+    """What is said on stderr, and answers in a file, of which old parts are deleted."""
+    from holdfast.service.security import ACCESS_LOG
+
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if access_log is None:
+        return
+    try:
+        file = RotatingFileHandler(access_log, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
+    except OSError as error:
+        raise RunError(f"cannot write the access log {access_log}: {error.strerror}; choose another file") from error
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ACCESS_LOG.addHandler(file)
+    ACCESS_LOG.setLevel(logging.INFO)
+    ACCESS_LOG.propagate = level in ("debug", "info")

@@ -118,7 +118,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "samples": 0 if served.samples is None else len(served.samples),
             "limits": {"copies": limits.copies, "seconds": limits.seconds, "upload": limits.upload},
             "triage": None if served.triage is None else promise_view(served.triage),
-            "drift": None if service.drift is None else service.drift.to_dict(),
+            "drift": None if service.drift is None or service.drift.found is None else service.drift.found.to_dict(),
             "version": installed_version(),
         }
 

@@ -1,16 +1,14 @@
-"""Running the service: an address, a bound on connections, logs, a browser, a clean end."""
+"""Running the service: an address, a bound on connections, a browser, a clean end."""
 
 import errno
-import logging
 import os
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +19,7 @@ from holdfast.service.app import create_app
 from holdfast.service.callers import Keys, read_secret
 from holdfast.service.limits import Limits, upload_for
 from holdfast.service.protocol import BoundedProtocol
-from holdfast.service.security import ACCESS_LOG, is_loopback
+from holdfast.service.security import is_loopback
 from holdfast.service.service import Served, Service
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
@@ -32,8 +30,6 @@ _CLOSING_S = 5
 _PATIENCE_S = 15
 _CONNECTIONS = 512
 _FILES = 64
-_LOG_BYTES = 2**23
-_LOG_FILES = 4
 
 
 def check_address(host: str, port: int, keys: Keys) -> None:
@@ -50,22 +46,17 @@ def listen(host: str, port: int, *, patience: int = _PATIENCE_S) -> socket.socke
     """Take the address, or say who else may have it."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # Named TCP, or asyncio would not turn off the delay that adds 40 ms to every answer.
-        taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if sys.platform == "linux":  # whoever reads nothing for so long is disconnected, by the kernel
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * patience)
-            taken.bind((host, port))
-        except OSError:
-            taken.close()
-            raise
+        taken = socket.create_server((host, port), family=family, backlog=most_connections())
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise RunError(
                 f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another port"
             ) from error
         raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
+    # Connections inherit these. Without the first, an answer in two parts takes 40 ms longer: asyncio sets it for sockets of its own only.
+    taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":  # whoever reads nothing for so long is disconnected
+        taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * patience)
     return taken
 
 
@@ -123,12 +114,12 @@ def serve(
     key: str | None = None,
     keys: Path | None = None,
     secret: Path | None = None,
-    access_log: Path | None = None,
-    log_level: int = logging.ERROR,
     browser: bool = False,
     say: Callable[[str], object] = print,
 ) -> None:
     """Serve a classifier for inputs of one shape, with a page and over HTTP, until interrupted.
+
+    Each answer is a line of JSON in the log ``holdfast.service.access``, at the level INFO.
 
     Arguments:
         name: what is served.
@@ -139,7 +130,6 @@ def serve(
         limits: what one caller may ask; by default, bodies may have as many bytes as inputs of this shape need.
         key, keys: what callers must send: one key, or a file of keys. Needed where others can reach the service.
         secret: a file with what the noise of answers follows from, made if it is not there; by default another one each time.
-        access_log: a file for a line of JSON for each answer.
         browser: whether to open the page.
         say: told where it is served.
     """
@@ -157,38 +147,13 @@ def serve(
     service = Service(
         served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
     )
-    logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with listen(host, port) as taken, _logged(access_log, said=log_level <= logging.INFO):
+    with listen(host, port) as taken:
         found = taken.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
         config = config_for(service, host=host, keys=known)
-        taken.listen()  # whoever comes now waits until the server is up
         say(f"serving {name} at {url} (Ctrl-C stops)")
         if browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             _Server(config, service).run(sockets=[taken])
         say("stopped")
-
-
-@contextmanager
-def _logged(path: Path | None, *, said: bool) -> Iterator[None]:
-    """Answers are written to a file, of which old parts are deleted, and to stderr only if that is ``said``."""
-    if path is None:
-        yield
-        return
-    try:
-        file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
-    except OSError as error:
-        raise RunError(f"cannot write the access log {path}: {error}; choose another file") from error
-    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    ACCESS_LOG.addHandler(file)
-    ACCESS_LOG.setLevel(logging.INFO)
-    ACCESS_LOG.propagate = said
-    try:
-        yield
-    finally:
-        ACCESS_LOG.removeHandler(file)
-        ACCESS_LOG.setLevel(logging.NOTSET)
-        ACCESS_LOG.propagate = True
-        file.close()

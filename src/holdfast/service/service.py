@@ -15,9 +15,7 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
-from holdfast.errors import InvalidArgument
 from holdfast.inputs import GridInput, check_input, on_grid, step_for
-from holdfast.models.spot_check import check_calibrated
 from holdfast.noise import sampled_noise, secret_seed
 from holdfast.sampling import DecideRequest
 from holdfast.sampling.engine import Workload
@@ -47,8 +45,7 @@ from holdfast.service.views import (
 )
 from holdfast.smoothed import SmoothedClassifier
 from holdfast.triage import Triage
-from holdfast.triage.drift import Drift
-from holdfast.validation import check_count
+from holdfast.triage.drift import DriftWatch
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _THREADS = 4
@@ -90,8 +87,12 @@ class Service:
         self.limits = limits
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
         if served.triage is not None:
-            _check_triage(served.triage, served.smoothed, limits)
-            check_count("drift_every", served.drift_every, at_least=_FEWEST_NEW)
+            copies_of("the n of the triage", served.triage.n, limits)
+            served.smoothed.triage(
+                np.full(served.shape, 0.5), served.triage
+            )  # refused if it was chosen for something else
+        scores = () if served.triage is None else served.triage.scores
+        self.drift = DriftWatch(scores, served.drift_every) if scores else None
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
@@ -102,8 +103,6 @@ class Service:
         self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")
         self._noise = NoiseSource(secret)
-        self._scores: list[float] = []
-        self.drift: Drift | None = None
 
     def start(self) -> None:
         """Begin to work."""
@@ -145,17 +144,9 @@ class Service:
         await self._sampled(request)
         certificate = self._certificate(pending, 1)
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
-        if triage.scores:
-            await self._watch_drift(triage, triage.score(certificate))
+        if self.drift is not None:
+            await self._pool.run("drift", partial(self.drift.add, triage.score(certificate)))
         return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
-
-    async def _watch_drift(self, triage: Triage, score: float) -> None:
-        """How many are tested is fixed beforehand, as the test requires."""
-        self._scores.append(score)
-        if len(self._scores) == self.served.drift_every:
-            new, self._scores = self._scores, []
-            self.drift = await self._pool.run("drift", lambda: triage.drift(new))
-            _log.log(logging.WARNING if self.drift.drifted else logging.INFO, "%s", self.drift)
 
     async def read(self, upload: Upload) -> bytes:
         """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
@@ -361,20 +352,6 @@ def _curves(content: bytes, limits: Limits) -> bytes:
     with not_kept():
         certificate, seeded_by = read_certificate(content, limits)
         return to_json(certificate_view(certificate, seeded_by=seeded_by))
-
-
-def _check_triage(triage: Triage, smoothed: SmoothedClassifier, limits: Limits) -> None:
-    """Refuse a rule that was chosen for something else than what is served."""
-    triage.check_network(smoothed.fingerprint)
-    origin, model = triage.origin, smoothed.model
-    got = (smoothed.noise, origin.step if smoothed.step is None else smoothed.step, model.name, model.precision)
-    if got != origin.network:
-        raise InvalidArgument(
-            f"the triage was chosen for {origin}, and this service has {got[0].title}, the model {got[2]} and {got[3]}; "
-            f"serve what was calibrated, or calibrate what is served"
-        )
-    check_calibrated(smoothed.model, triage.spot_check)
-    copies_of("the n of the triage", triage.n, limits)
 
 
 def _accepted(request: AnyServed, looks: list[int]) -> Event:

@@ -2,7 +2,6 @@
 
 import base64
 from dataclasses import asdict
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -30,23 +29,13 @@ _SIDE = 64
 _FARTHEST_SHOWN = 1e6
 
 
-def thresholds_within(support: tuple[float, float]) -> list[float]:
-    """Round numbers inside a support, at most 99 of them, for a slider."""
-    low, high = (Decimal(repr(each)) for each in support)
-    power = Decimal(1).scaleb((high - low).adjusted() - 3)
-    step = next(power * k for k in (1, 2, 5, 10, 20, 50, 100) if (high - low) / (power * k) <= _STEPS)
-    first = (low / step).to_integral_value(ROUND_FLOOR) + 1
-    last = (high / step).to_integral_value(ROUND_CEILING) - 1
-    return [float(step * k) for k in range(int(first), int(last) + 1)]
-
-
 def measure_view(info: MeasureInfo) -> dict[str, Any]:
     """A measure, with the thresholds that a slider offers."""
     return {
         "name": info.name,
         "title": info.title,
         "support": list(info.support),
-        "at_least": thresholds_within(info.support),
+        "at_least": np.round(np.linspace(*info.support, _STEPS + 1)[1:-1], 12).tolist(),
     }
 
 

@@ -1,8 +1,9 @@
 """Whether new inputs look like the calibration inputs: a two-sample test of their average scores."""
 
+import logging
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import scipy
@@ -12,8 +13,9 @@ from scipy.special import betaln
 from holdfast.errors import InvalidInput
 from holdfast.scores.rounding import ceil_decimals, format_number
 from holdfast.triage.rule import fewest
-from holdfast.validation import check_numbers, check_share
+from holdfast.validation import check_count, check_numbers, check_share
 
+_log = logging.getLogger("holdfast.drift")
 _MOST_PATHS = 2**31
 """SciPy leaves the exact computation, without which there is no guarantee, where sizes without their common factor multiply to this."""
 _ROOM = 1e-9
@@ -103,6 +105,28 @@ def drift_test(calibration: ArrayLike, new: ArrayLike, *, alpha: float) -> Drift
         calibration_share=float(np.mean(old <= at)),
         share=float(np.mean(found <= at)),
     )
+
+
+@final
+class DriftWatch:
+    """Tests each next ``every`` scores for drift; ``found`` is the last result.
+
+    How many are tested is fixed beforehand, as the test requires.
+    """
+
+    def __init__(self, calibration: ArrayLike, every: int, *, alpha: float = 0.01) -> None:
+        self._calibration, self._every, self._alpha = calibration, check_count("drift_every", every), alpha
+        self._scores: list[float] = []
+        self.found: Drift | None = None
+        drift_test(calibration, np.zeros(every), alpha=alpha)  # numbers that cannot be compared are refused now
+
+    def add(self, score: float) -> None:
+        """Take in the score of one more input."""
+        self._scores.append(score)
+        if len(self._scores) == self._every:
+            new, self._scores = self._scores, []
+            self.found = drift_test(self._calibration, new, alpha=self._alpha)
+            _log.log(logging.WARNING if self.found.drifted else logging.INFO, "%s", self.found)
 
 
 def check_scores(scores: ArrayLike) -> NDArray[np.float64]:
