@@ -39,12 +39,41 @@ def test_programs_have_the_modules_counts_whatever_batch_they_were_exported_for(
     assert certify(most).evidence == meant
 
 
-@pytest.mark.usefixtures("two_threads")
-def test_a_program_is_replicated_and_torchscript_is_run_by_one_worker() -> None:
-    for model, workers in ((exported(small_net()), 2), (scripted(small_net()), 1)):
-        smoothed = hf.SmoothedClassifier(model, 0.25)
-        replicas = [smoothed.model.replicate(torch.device("cpu")) for _ in range(2)]
-        assert len([each for each in replicas if each is not None]) == (2 if workers == 2 else 0)
+def test_programs_are_replicated_with_their_weights_shared_and_their_attributes_not() -> None:
+    class Counting(nn.Module):
+        calls: int
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.tied, self.calls, self.seen = small_net(), nn.Linear(4, 4), 0, torch.zeros(1)
+            self.again = self.tied
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            self.seen[0] += 1.0
+            answer: Tensor = self.again(self.tied(self.net(x)))
+            return answer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripts = [torch.jit.script(Counting()) for _ in range(2)]
+    rows = torch.from_numpy(images(3))
+    for whole in (exported(small_net()), scripts[0], nn.Sequential(scripts[1])):
+        smoothed = hf.SmoothedClassifier(whole, 0.25)
+        first, second = (smoothed.model.replicate(torch.device("cpu")) for _ in range(2))
+        assert first is not None
+        assert second is not None
+        before = first.probabilities(rows)
+        assert torch.equal(second.probabilities(rows), before)
+        if isinstance(whole, nn.Module):
+            script = whole[0] if isinstance(whole, nn.Sequential) else whole
+            assert script.calls == 0
+            assert not torch.as_tensor(script.seen).any()
+            with torch.no_grad():
+                next(whole.parameters()).mul_(2.0)
+            after = first.probabilities(rows)
+            assert not torch.equal(after, before)
+            assert torch.equal(after, second.probabilities(rows))
 
 
 def test_fingerprints_are_equal_for_equal_programs_and_different_for_others() -> None:

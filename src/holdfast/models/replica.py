@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -21,17 +22,17 @@ class Snapshot:
 
     Raises:
         pickle.PicklingError, or what foreign code raises, for a module that cannot be copied so: it holds a lambda, a closure,
-        a lock or an open file; a function hangs on it as a hook, and may keep what it sees anywhere; or it is TorchScript.
+        a lock or an open file; or a function hangs on it as a hook, and may keep what it sees anywhere.
 
     Attributes:
         other_tensors: whether it keeps tensors that are no weights, and may write to them while it runs.
+        scripted: whether some of it is TorchScript, which torch copies, and does not compile.
     """
 
     def __init__(self, net: nn.Module) -> None:
         modules = list(net.modules())
         hooks = [hook for module in modules for kind in _HOOKS for hook in getattr(module, kind, {}).values()]
-        if any(isinstance(module, torch.jit.ScriptModule) for module in modules):
-            raise pickle.PicklingError("TorchScript")
+        self.scripted = any(isinstance(module, torch.jit.ScriptModule) for module in modules)
         if any(isinstance(hook, FunctionType) for hook in hooks):
             raise pickle.PicklingError("a function as a hook")
         written = io.BytesIO()
@@ -44,14 +45,24 @@ class Snapshot:
 
         With ``own_classes`` each class outside torch becomes a subclass of its own: a module may keep something on its class.
         """
+        copies: dict[int, Tensor] = {}
+
+        def weight(tensor: Tensor) -> Tensor:
+            return tensor if share else copies.setdefault(id(tensor), _copied(tensor))
+
+        def given_for(thing: Any) -> Any:
+            if isinstance(thing, type):
+                return _subclass(thing) if own_classes else thing
+            return _script_copy(thing, weight) if isinstance(thing, torch.jit.ScriptModule) else weight(thing)
+
         with torch.inference_mode(False):  # what is copied in inference mode could never be written to again
-            given = [_given(each, share=share, own_classes=own_classes) for each in self._left_out]
+            given = list(map(given_for, self._left_out))
             made: nn.Module = _Reader(io.BytesIO(self._written), given).load()
             return made.eval()
 
 
 class _Writer(pickle.Pickler):
-    """Leaves weights and classes out, and keeps them in order."""
+    """Leaves weights, classes and TorchScript out, and keeps them in order."""
 
     def __init__(self, file: io.BytesIO, weights: list[Tensor]) -> None:
         super().__init__(file, protocol=5)
@@ -63,7 +74,7 @@ class _Writer(pickle.Pickler):
 
     def persistent_id(self, thing: Any) -> int | None:
         """Where a thing is kept; None if it is written. A view of a weight would not follow it, and is refused."""
-        if not isinstance(thing, type) and id(thing) not in self._weights:
+        if not isinstance(thing, type | torch.jit.ScriptModule) and id(thing) not in self._weights:
             if isinstance(thing, Tensor):
                 self.other_tensors = True
                 if thing.numel() and thing.untyped_storage().data_ptr() in self._memory:
@@ -87,14 +98,18 @@ class _Reader(pickle.Unpickler):
         return self._given[pid]
 
 
-def _given(thing: Any, *, share: bool, own_classes: bool) -> Any:
-    """A class or a weight as a replica gets it."""
-    if isinstance(thing, type):
-        return _subclass(thing) if own_classes else thing
-    if share:
-        return thing
-    made = thing.detach().clone()
-    return nn.Parameter(made, requires_grad=False) if isinstance(thing, nn.Parameter) else made
+def _copied(weight: Tensor) -> Tensor:
+    made = weight.detach().clone()
+    return nn.Parameter(made, requires_grad=False) if isinstance(weight, nn.Parameter) else made
+
+
+def _script_copy(script: torch.jit.ScriptModule, weight: Callable[[Tensor], Tensor]) -> torch.jit.ScriptModule:
+    """With attributes of its own, as torch copies them, and the weights that it is given for the script's."""
+    made = copy.deepcopy(script)
+    for mine, theirs in zip(made.modules(), script.modules(), strict=True):
+        for name, tensor in (*theirs._parameters.items(), *theirs._buffers.items()):
+            setattr(mine, name, None if tensor is None else weight(tensor))
+    return made
 
 
 def _subclass(kind: Any) -> Any:

@@ -75,7 +75,7 @@ class TorchModel(Model):
         self.precision = self._precision.name
         self._asked = compiled
         self._snapshot = _snapshot(net)
-        self.compiled = bool(compiled) and self._snapshot is not None
+        self.compiled = bool(compiled) and self._can_compile
         self._module = net if self._snapshot is None else self._snapshot.load()
         self._graphs: dict[torch.device, TorchReplica] = {}
         self._net, self._weights = net, weights_of(net)
@@ -88,6 +88,11 @@ class TorchModel(Model):
     def rounded(self) -> bool:
         """Its own weights may be of a low precision, too."""
         return self.precision != "float32" or any(each.dtype in _LOW for each in self._weights)
+
+    @property
+    def _can_compile(self) -> bool:
+        """A replica, unless it is TorchScript."""
+        return self._snapshot is not None and not self._snapshot.scripted
 
     @property
     def weights_version(self) -> object:
@@ -154,8 +159,8 @@ class TorchModel(Model):
         return checked_probabilities(self.name, answer, len(rows), logits=self._logits)
 
     def compile_rule(self, shape: torch.Size) -> CompileRule:
-        """Never, if somebody asked for one or the other, or the module cannot be replicated."""
-        if self._asked is not None or self._snapshot is None:
+        """Never, if somebody asked for one or the other, or the module cannot be compiled."""
+        if self._asked is not None or not self._can_compile:
             return CompileRule()
         known = self.compile_time(shape).seconds
         return CompileRule(
@@ -172,9 +177,9 @@ class TorchModel(Model):
         return is_worth_compiling(self.device, self.flops * copies)
 
     def choose_compile(self, compiled: bool) -> None:
-        """Where nobody asked for either, and the module can be replicated."""
+        """Where nobody asked for either, and the module can be compiled."""
         if self._asked is None:
-            self.compiled = compiled and self._snapshot is not None
+            self.compiled = compiled and self._can_compile
 
     def replicate(self, device: torch.device) -> "TorchReplica | None":
         """A replica that shares the weights; or has copies of them, where it is compiled, rounded or elsewhere."""
