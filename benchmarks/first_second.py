@@ -18,39 +18,20 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from named_networks import SIZES, TIMM, architecture, network
+
 SIGMA, ALPHA, N0 = 0.25, 1e-3, 100
-SIZES = {
-    "resnet110": 32,
-    "resnet20": 32,
-    "small-cnn": 32,
-    "resnet50": 224,
-    "vit_base_patch16_224": 224,
-    "convnext_base": 224,
-}
-TIMM = ("vit_base_patch16_224", "convnext_base")
 PLAIN_INPUTS = 3
 
 
-def network(arch: str) -> Any:
-    """With random weights, on the GPU if there is one."""
+def on_device(arch: str) -> Any:
+    """The network, on the GPU if there is one."""
     import torch
 
-    from holdfast.zoo.architecture import Architecture
-
-    torch.manual_seed(0)
-    if arch in TIMM:
-        try:
-            timm = import_module("timm")
-        except ImportError as error:
-            raise SystemExit(f"{arch} is timm's: pip install timm ({error})") from error
-        net = timm.create_model(arch, pretrained=False)
-    else:
-        net = Architecture(arch, 3, SIZES[arch], 10 if SIZES[arch] == 32 else 1_000).build()
-    return net.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    return network(arch).to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def images(arch: str, inputs: int) -> Any:
@@ -69,7 +50,7 @@ def in_python(asked: argparse.Namespace, began: float) -> dict[str, Any]:
 
     smoothing = hf.SmoothedClassifier  # importing torch is not what is measured
     imported = time.perf_counter()
-    net, xs = network(asked.arch), images(asked.arch, asked.inputs[0])
+    net, xs = on_device(asked.arch), images(asked.arch, asked.inputs[0])
     ready = time.perf_counter()
     smoothed = smoothing(net, SIGMA, precision=asked.precision)
     ends, compiled = [], 0
@@ -95,7 +76,7 @@ def plainly(asked: argparse.Namespace, began: float) -> dict[str, Any]:
     from plain import plain_certificate
 
     imported = time.perf_counter()
-    net = network(asked.arch)
+    net = on_device(asked.arch)
     xs = torch.from_numpy(images(asked.arch, min(PLAIN_INPUTS, asked.inputs[0]))).to(next(net.parameters()).device)
     ready, sampling, ends = time.perf_counter(), 0.0, []
     for x in xs:
@@ -125,12 +106,10 @@ def typed(asked: argparse.Namespace, inputs: int) -> dict[str, Any]:
     """``holdfast certify`` of a checkpoint and an archive of images, from typing to the table."""
     import numpy as np
 
-    from holdfast.zoo.architecture import Architecture
     from holdfast.zoo.checkpoint import save_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:
-        place, size = Path(folder), SIZES[asked.arch]
-        made = Architecture(asked.arch, 3, size, 10 if size == 32 else 1_000)
+        place, made = Path(folder), architecture(asked.arch)
         save_checkpoint(place / "net.safetensors", made.build(), made, {})
         xs = np.rint(images(asked.arch, inputs) * 255).astype(np.uint8)
         np.savez(place / "images.npz", images=xs, labels=np.arange(inputs) % 10)
@@ -148,7 +127,8 @@ def typed(asked: argparse.Namespace, inputs: int) -> dict[str, Any]:
 
 
 def measure(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """One figure after the other, each of a fresh process."""
+    """One figure after the other, each of a fresh process; one before them reads the libraries from the disk, for all alike."""
+    in_a_process("plain", argparse.Namespace(**{**vars(asked), "n": N0}), 1)
     kinds: dict[str, Callable[[argparse.Namespace, int], dict[str, Any]]] = {
         "holdfast": partial(in_a_process, "holdfast")
     }

@@ -2,7 +2,8 @@
 
     python benchmarks/sampling.py --arch resnet110 --n 100000 --precision bfloat16 [--weights W] [--no-plain] [--save]
 
-The bare pass is timed twice: compiled as ``torch.compile(net)`` does it, and as Holdfast does. Ratios are to these.
+The bare pass is timed compiled as Holdfast does it, as ``torch.compile(net)`` does it, and, at a low precision, so with all weights
+and activations of that type. Ratios are to these. ViT-B/16 and ConvNeXt need timm.
 """
 
 import argparse
@@ -23,12 +24,11 @@ from holdfast.models.fast.precision import precision_named
 from holdfast.models.torch import TorchReplica
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
-from holdfast.zoo.architecture import Architecture
 from holdfast.zoo.checkpoint import load_checkpoint
+from named_networks import SIZES, network
 from plain import RADII, plain_certificate
 
 SIGMA, ALPHA, N0 = 0.25, 1e-3, 100
-SIZES = {"resnet110": (32, 10), "resnet20": (32, 10), "resnet50": (224, 1_000), "small-cnn": (32, 10)}
 
 
 def seconds(device: torch.device, repeats: int, *works: Callable[[], object]) -> list[float]:
@@ -57,12 +57,21 @@ def bare(forward: Callable[[Tensor], Tensor], rows: Tensor, n: int, precision: s
 
 
 def measure(
-    net: nn.Module, x: Tensor, *, n: int, precision: str, device: torch.device, plain: bool, default: bool, repeats: int
+    net: nn.Module,
+    x: Tensor,
+    *,
+    n: int,
+    precision: str,
+    device: torch.device,
+    plain: bool,
+    default: bool,
+    repeats: int,
+    batch: int | None,
 ) -> Iterator[tuple[str, float]]:
     """One figure after the other, so that an interruption keeps those that are there."""
-    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True)
+    smoothed = hf.SmoothedClassifier(net, SIGMA, device=device, precision=precision, compile=True, batch=batch)
 
-    def certificate(copies: int = n, batch: int | None = None) -> hf.Certificate:
+    def certificate(copies: int = n, batch: int | None = batch) -> hf.Certificate:
         cert = smoothed.certify(x, n=copies, n0=N0, alpha=ALPHA, batch=batch, progress=False)
         cert.score.lower(RADII), cert.margin.lower(RADII), cert.label_radius
         return cert
@@ -73,7 +82,9 @@ def measure(
     yield "start_up_s", time.perf_counter() - begin
     yield "compiled", float(first.provenance.compiled)
     model = smoothed.model
-    size = LocalSampler(model, Workload(smoothed.noise, first.provenance.step, smoothed.measures, x, N0 + n)).batch
+    size = LocalSampler(
+        model, Workload(smoothed.noise, first.provenance.step, smoothed.measures, x, N0 + n, batch)
+    ).batch
     yield "batch", size
     rows = torch.rand(size, *x.shape, device=device)
     if device.type == "cuda":
@@ -109,6 +120,13 @@ def measure(
     usually = seconds(device, repeats, bare(usual, rows, n, precision))[0] * n / copies
     yield "bare_default_compilation_s", usually
     yield "ratio_to_default", ours / usually
+    low = precision_named(precision, device).low
+    if low is None:
+        return
+    cast = torch.compile(laid_out.to(low), dynamic=False)
+    again, whole = seconds(device, repeats, certificate, bare(cast, rows.to(low), n, "float32"))
+    yield "bare_low_weights_s", whole * n / copies
+    yield "ratio_to_low_weights", again / (whole * n / copies)
 
 
 def main() -> None:
@@ -119,14 +137,14 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--batch", type=int, help="default: Holdfast's")
     parser.add_argument("--no-plain", action="store_true")
     parser.add_argument("--no-default", action="store_true", help="leave out torch.compile's own way")
     parser.add_argument("--save", action="store_true", help="keep the numbers beside this script")
     asked = parser.parse_args()
     device = torch.device(asked.device if asked.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
-    pixels, classes = SIZES[asked.arch]
-    torch.manual_seed(0)
-    net = load_checkpoint(asked.weights).net if asked.weights else Architecture(asked.arch, 3, pixels, classes).build()
+    pixels = SIZES[asked.arch]
+    net = load_checkpoint(asked.weights).net if asked.weights else network(asked.arch)
     found: dict[str, Any] = {
         "network": asked.arch,
         "n": asked.n,
@@ -147,6 +165,7 @@ def main() -> None:
         plain=not asked.no_plain,
         default=not asked.no_default,
         repeats=asked.repeats,
+        batch=asked.batch,
     )
     for name, value in figures:
         print(f"{name}: {value:.6g}", flush=True)
