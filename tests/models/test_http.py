@@ -1,6 +1,7 @@
 """An endpoint on this machine that is asked over HTTP."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,18 +72,24 @@ def test_a_busy_endpoint_is_asked_again_and_one_that_refuses_is_not(
     assert server.requests == before + 1
 
 
-def test_what_was_answered_before_a_failure_is_kept(server: Endpoint, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("connections", "kept"), [(1, 8), (2, 16)])
+def test_what_was_answered_before_a_failure_or_beside_it_is_kept(
+    connections: int, kept: int, server: Endpoint, tmp_path: Path
+) -> None:
     rows = images(24).astype(np.float32)
-    model = hf.HttpModel(server.url, store=tmp_path / "a", rows_at_once=8, retries=0)
+    model = hf.HttpModel(server.url, store=tmp_path / "a", rows_at_once=8, retries=0, connections=connections)
     torch_rows = hf.HttpModel(server.url, store=tmp_path / "b", rows_at_once=8).validate  # another store
     server.failures = []
     model.probabilities(torch.from_numpy(rows[:8]))
     server.failures = [503]
-    with pytest.raises(hf.ModelError, match="8 answers are kept"):
+    with pytest.raises(hf.ModelError, match=f" {kept} answers are kept"):
         model.probabilities(torch.from_numpy(rows))
-    before = len(server.rows)
+    answered = list(server.rows)
     model.probabilities(torch.from_numpy(rows))
-    assert len(server.rows) - before == 16
+    asked = server.rows[len(answered) :]
+    assert len(set(asked) - set(answered)) == 24 - kept
+    # One row that was answered may be asked with each of the requests.
+    assert len(asked) <= 24 - kept + 2
     assert torch_rows(torch.from_numpy(rows[:8])).shape == (8, 4)
 
 
@@ -101,6 +108,29 @@ def test_the_cost_is_said_first_and_more_than_is_allowed_is_refused_before_any_r
     said = capsys.readouterr().err
     assert "up to 1,100 noisy copies for 127.0.0.1:" in said
     assert ": 18 requests, 0 s at least; 0 answers are known in" in said
+
+
+def test_a_few_requests_are_under_way_at_a_time_and_the_batches_of_sampling_are_made_for_them(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    honest, now, most = server.answer, [0], [0]
+
+    def slow(body: bytes) -> tuple[int, bytes]:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        time.sleep(0.05)
+        now[0] -= 1
+        return honest(body)
+
+    server.answer = slow  # type: ignore[method-assign]
+    found = smoothed(server, tmp_path / "a", rows_at_once=16, connections=3)
+    assert found.model.rows == 3 * 15 + 1
+    found.certify(X, n=440, n0=10, seed=1)
+    assert most[0] == 3
+    # Two that look at the model, and full ones: 45 copies and the probe's row are three requests.
+    assert server.requests <= 1 + 3 * 2 + 450 // 15
+    smoothed(server, tmp_path / "b", rows_at_once=16, connections=1).certify(X, n=100, seed=1)
+    assert most[0] == 3
 
 
 def test_the_rate_is_kept(server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

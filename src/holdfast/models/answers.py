@@ -14,7 +14,7 @@ _AT_ONCE = 500
 
 
 class AnswerStore:
-    """A table of SQLite. Written in one transaction for each request: a process that is killed loses none that was finished."""
+    """A table of SQLite, written in one transaction for each batch: a process that is killed loses that of the present one."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()

@@ -2,15 +2,11 @@
 
 import json
 import math
-import random
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,20 +14,14 @@ from numpy.typing import NDArray
 from platformdirs import user_data_path
 from torch import Tensor
 
-from holdfast.errors import InvalidArgument, ModelError, UnsteadyModel, how_to_install
+from holdfast.errors import InvalidArgument, ModelError, UnsteadyModel
 from holdfast.models.answers import AnswerStore
 from holdfast.models.check import SAME_ROUNDED, difference
+from holdfast.models.endpoint import SHOWN, Endpoint, Unanswered
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
-from holdfast.validation import check_count, check_number
-
-if TYPE_CHECKING:
-    import httpx
-
-_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
-_LONGEST_WAIT = 60.0
-_SHOWN = 200
+from holdfast.validation import check_count
 
 
 class HttpModel(Model):
@@ -56,6 +46,7 @@ class HttpModel(Model):
         headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere.
         store: the file of answers; by default one for each endpoint in the user's data folder.
         rows_at_once: of a request.
+        connections: requests under way at a time.
         per_second: at most so many requests.
         most_requests: refuse, before the first, a question that may take more.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
@@ -76,6 +67,7 @@ class HttpModel(Model):
         headers: Mapping[str, str] | None = None,
         store: str | Path | None = None,
         rows_at_once: int = 64,
+        connections: int = 4,
         per_second: float = math.inf,
         most_requests: int | None = None,
         retries: int = 5,
@@ -84,44 +76,37 @@ class HttpModel(Model):
         answer: Callable[[Any], Any] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
-        if find_spec("httpx") is None:
-            raise InvalidArgument(f"HTTP endpoints need httpx: {how_to_install('http')}")
-        import httpx
-
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InvalidArgument(
-                f"expected the URL of an endpoint, such as https://host/v1/models/net:predict, got {url!r}"
-            )
-        self._logits = check_outputs(outputs)
-        self.rows = check_count("rows_at_once", rows_at_once, at_least=8)
-        self._pause = 1 / per_second if per_second > 0 else check_number("per_second", per_second, at_least=1e-9)
-        self._most = None if most_requests is None else check_count("most_requests", most_requests)
-        self._retries = check_count("retries", retries, at_least=0)
-        self._url, self._version = parts._replace(fragment="").geturl(), version or parts.fragment or None
-        self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
-        self._client = httpx.Client(
-            headers=dict(headers or {}), timeout=check_number("timeout", timeout, at_least=1e-3)
+        self._endpoint = Endpoint(
+            url,
+            headers or {},
+            connections=connections,
+            per_second=per_second,
+            retries=retries,
+            timeout=timeout,
         )
-        self._known_as = f"{self._url}\n{self._version or ''}".encode()
+        self._logits = check_outputs(outputs)
+        self._rows = check_count("rows_at_once", rows_at_once, at_least=8)
+        self.rows = 1 + self._endpoint.connections * (self._rows - 1)  # one row of each request was answered before
+        self._most = None if most_requests is None else check_count("most_requests", most_requests)
+        self._version = version or self._endpoint.version
+        self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
+        self._known_as = f"{self._endpoint.url}\n{self._version or ''}".encode()
         self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
-        self._next = 0.0
-        self.name = parts.netloc + parts.path
-        self.requests = 0
+        self.name = self._endpoint.name
 
     def fingerprint(self) -> str | None:
         """Of the URL and the version; None without a version, since others may answer there tomorrow."""
-        return None if self._version is None else content_hash((self._url, self._version, self._logits))
+        return None if self._version is None else content_hash((self._endpoint.url, self._version, self._logits))
 
     def expect(self, copies: int) -> None:
         """Say how many requests that may take; refuse what is more than ``most_requests``."""
-        requests = -(-copies // self.rows)
+        requests = -(-copies // self._rows)
         if self._most is not None and requests > self._most:
             raise InvalidArgument(
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
                 f"for fewer copies, or allow more"
             )
-        least = f", {requests * self._pause:,.0f} s at least" if self._pause else ""
+        least = f", {requests * self._endpoint.pause:,.0f} s at least" if self._endpoint.pause else ""
         self._say(
             f"up to {copies:,} noisy copies for {self.name}: {requests:,} requests{least}; {len(self.store):,} answers are known in "
             f"{self.store.path}, and are not asked again"
@@ -133,9 +118,10 @@ class HttpModel(Model):
 
     def anew(self, batch: Tensor) -> Tensor:
         """What the endpoint says now; nothing of it is kept."""
-        rows = batch.contiguous().numpy()
-        parts = [self._asked(rows[first : first + self.rows]) for first in range(0, len(rows), self.rows)]
-        return as_probabilities(torch.from_numpy(np.concatenate(parts)), logits=self._logits)
+        rows, found = batch.contiguous().numpy(), list[NDArray[np.float64]]()
+        parts = [rows[first : first + self._rows] for first in range(0, len(rows), self._rows)]
+        self._post(parts, lambda _, scores: found.append(scores))
+        return as_probabilities(torch.from_numpy(np.concatenate(found)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's.
@@ -159,13 +145,25 @@ class HttpModel(Model):
         # The sampler's probe is the last row of every batch.
         again = keys[-1:] if keys[-1] in known else []
         places |= dict.fromkeys(again, len(keys) - 1)
-        for first in range(0, len(missing), room := self.rows - len(again)):
-            some = missing[first : first + room] + again
-            answers = dict(zip(some, self._asked(rows[[places[key] for key in some]]), strict=True))
+        room = self._rows - len(again)
+        parts = [missing[first : first + room] + again for first in range(0, len(missing), room)]
+        fresh: dict[bytes, NDArray[np.float64]] = {}
+
+        def keep(number: int, scores: NDArray[np.float64]) -> None:
+            answers = dict(zip(parts[number], scores, strict=True))
             for key in again:
                 self._compare(answers.pop(key), known[key])
-            self.store.add(answers)
-            known |= answers
+            fresh.update(answers)
+
+        try:
+            self._post([rows[[places[key] for key in part]] for part in parts], keep)
+        except Unanswered as error:
+            raise ModelError(
+                f"{error}; {len(self.store) + len(fresh):,} answers are kept in {self.store.path}: the same command goes on from there"
+            ) from error
+        finally:
+            self.store.add(fresh)
+        known |= fresh
         shapes = {scores.shape for scores in known.values()}
         if len(shapes) > 1:
             raise ModelError(
@@ -182,50 +180,25 @@ class HttpModel(Model):
                 f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
             )
 
-    def _asked(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The answer to one request, whose scores are one row of numbers for each."""
-        said = self._posted(json.dumps(self._ask(rows)).encode())
+    def _post(self, parts: Sequence[NDArray[np.float32]], take: Callable[[int, NDArray[np.float64]], None]) -> None:
+        """Ask for the scores of the rows of each part; ``take`` is given a part's number and its scores."""
+        bodies = [json.dumps(self._ask(rows)).encode() for rows in parts]
+        self._endpoint.post(bodies, lambda number, said: take(number, self._scores_in(said, len(parts[number]))))
+
+    def _scores_in(self, said: bytes, rows: int) -> NDArray[np.float64]:
+        """One row of numbers for each row."""
         try:
             scores = np.asarray(self._answer(json.loads(said)), dtype=np.float64)
         except Exception as error:
             raise ModelError(
-                f"{self.name} answered with {said[:_SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "
+                f"{self.name} answered with {said[:SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "
                 f'expected {{"predictions": [[score, ...], ...]}}, or give answer=, a function from the JSON to the scores'
             ) from error
-        if scores.ndim != 2 or len(scores) != len(rows):
+        if scores.ndim != 2 or len(scores) != rows:
             raise ModelError(
-                f"{self.name} answered {len(rows)} rows with scores of shape {scores.shape}; expected ({len(rows)}, classes)"
+                f"{self.name} answered {rows} rows with scores of shape {scores.shape}; expected ({rows}, classes)"
             )
         return scores
-
-    def _posted(self, body: bytes) -> bytes:
-        """What an endpoint says, in the end."""
-        import httpx
-
-        for attempt in range(self._retries + 1):
-            time.sleep(max(0.0, self._next - time.monotonic()))
-            self._next = time.monotonic() + self._pause
-            self.requests += 1
-            wait, trouble = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0), ""
-            try:
-                answer = self._client.post(self._url, content=body, headers={"Content-Type": "application/json"})
-            except httpx.TransportError as error:
-                trouble = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            else:
-                if answer.is_success:
-                    return answer.content
-                trouble = f"HTTP {answer.status_code}: {answer.text[:_SHOWN]}"
-                if answer.status_code not in _AGAIN:
-                    raise ModelError(
-                        f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
-                    )
-                wait = _retry_after(answer, wait)
-            if attempt < self._retries:
-                time.sleep(wait)
-        raise ModelError(
-            f"{self.name} did not answer, {self._retries + 1} times ({trouble}); {len(self.store):,} answers are kept in "
-            f"{self.store.path}: the same command goes on from there"
-        )
 
 
 def _print(text: str) -> None:
@@ -238,12 +211,6 @@ def _instances(rows: NDArray[np.float32]) -> Any:
 
 def _predictions(answer: Any) -> Any:
     return answer["predictions"]
-
-
-def _retry_after(answer: "httpx.Response", otherwise: float) -> float:
-    """How long an endpoint asks to be left alone, within reason."""
-    said = answer.headers.get("Retry-After", "")
-    return min(float(said), _LONGEST_WAIT) if said.isdigit() else otherwise
 
 
 def _usual_store(known_as: bytes) -> Path:

@@ -12,8 +12,11 @@ _ENOUGH_ROWS = 2_512
 _NUMBERS = 2**28
 _GPU_SIZES = (10_024, 5_016, 2_512, 2_016, 1_016, 512, 256, 208, 104, 56, 32, 16)
 """Multiples of eight; the default 100,000 copies and 100 to choose a class leave the last batch nearly full."""
-_CPU_SIZES = (1_024, 256, 64, 32, 16, 8)
+_CPU_SIZES = (2_048, 1_024, 256, 64, 32, 16, 8)
 _CPU_NUMBERS = 2**18
+"""What fits a core's cache."""
+_FEW_ROWS, _MANY_NUMBERS = 64, 2**22
+"""Where a pass costs much whatever its size, larger batches gain more than they lose to the cache."""
 
 
 def check_batch(batch: int | None) -> int | None:
@@ -28,8 +31,9 @@ def default_batch(device: torch.device, shape: torch.Size, flops: float, rows: i
     suit the model on a CPU.
     """
     if device.type == "cpu":
-        sizes = [size for size in _CPU_SIZES if size <= rows]
-        return next((size for size in sizes if size * shape.numel() <= _CPU_NUMBERS), _CPU_SIZES[-1])
+        numbers = _CPU_NUMBERS if rows <= _FEW_ROWS else _MANY_NUMBERS
+        sizes = [rows, *(size for size in _CPU_SIZES if size < rows)]
+        return next((size for size in sizes if size * shape.numel() <= numbers), _CPU_SIZES[-1])
     flops = max(flops, 1.0)
     enough = max(_ENOUGH_ROWS, _ENOUGH_FLOPS / flops)
     most = min(_FLOPS / flops, enough, _NUMBERS / shape.numel())
