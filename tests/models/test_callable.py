@@ -59,6 +59,21 @@ def test_methods_functions_arrays_and_tensors_give_the_same_certificate() -> Non
         assert abs(np.cumsum(found - meant)).max() <= 2
 
 
+@pytest.mark.usefixtures("two_threads")
+def test_copies_that_several_threads_draw_are_those_of_one_whatever_a_function_does_meanwhile() -> None:
+    def slow(rows: Any) -> Any:
+        time.sleep(0.02)
+        return plain(rows)
+
+    def counts(function: Any) -> Any:
+        smoothed = hf.SmoothedClassifier(function, 0.5, outputs="probabilities")
+        return smoothed.certify(X, n=30_000, seed=1).evidence["score"].counts
+
+    found = counts(slow)
+    torch.set_num_threads(1)  # who runs the function draws, too
+    assert np.array_equal(found, counts(plain))
+
+
 def test_a_method_of_what_can_be_written_has_a_fingerprint() -> None:
     forest = Forest()
     model, same, other = (CallableModel(each.predict_proba) for each in (forest, Forest(), Forest(1)))

@@ -31,7 +31,7 @@ class CallableModel(Model):
     """
 
     device = torch.device("cpu")
-    rows = 1_024
+    rows = 2_048
 
     def __init__(
         self,

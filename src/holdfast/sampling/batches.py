@@ -1,6 +1,8 @@
 """The noisy copies of some spans, a batch at a time: which there are depends on the spans and the noise alone."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -16,6 +18,8 @@ from holdfast.noise.drawing.blocks import BlockKey, block_rows, multiplier, stan
 from holdfast.noise.drawing.counter import add_noise
 from holdfast.noise.drawing.steps import AT_ONCE, draw_steps, has_kernel
 from holdfast.sampling.span import NoiseSpan
+
+_DRAWERS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,7 @@ class Share:
         step: of the grid that inputs and noise are on; 0.0 for the float32 noise of Holdfast 0.1.0.
         batch: rows of every batch.
         probe: a few rows, the same in every batch.
+        drawers: threads that draw noise for this worker, if it is the only one.
     """
 
     spans: Sequence[tuple[int, NoiseSpan]]
@@ -49,6 +54,7 @@ class Share:
     batch: int
     probe: Tensor
     device: torch.device
+    drawers: Executor | None = None
 
     @property
     def room(self) -> int:
@@ -110,8 +116,11 @@ def step_batches(share: Share) -> Iterator[Batch]:
     The same numbers on every device. A GPU with Triton makes a batch in one pass; else NumPy draws on the host.
     """
     if not has_kernel(share.device):
+        step = np.float32(share.step)
         return _batches_from(
-            share, lambda span: _levels(span, share), lambda _, levels, out: out.copy_(levels).mul_(share.step)
+            share,
+            lambda span: _levels(span, share),
+            lambda _, levels, out: np.multiply(levels, step, out=out.numpy(), dtype=np.float32, casting="same_kind"),
         )
     from holdfast.noise.drawing.steps_cuda import write_copies
 
@@ -197,10 +206,23 @@ def _levels(span: NoiseSpan, share: Share) -> Iterator[Tensor]:
     """A span's copies in whole numbers of steps, a few at a time."""
     table, size, own = rounded_table(share.noise, share.step), span.x.numel(), _level(span, share.step)
     key, few = steps.key_words(span.seed, span.index, span.counting.stage), max(1, AT_ONCE // span.x.numel())
-    for first in range(span.start, span.stop, few):
-        drawn = draw_steps(table, key, first, min(few, span.stop - first), size).reshape(-1, *own.shape)
-        drawn += own
-        yield torch.from_numpy(np.moveaxis(drawn, -1, 1) if own.ndim == 3 else drawn)
+
+    def drawn(first: int) -> Tensor:
+        levels = draw_steps(table, key, first, min(few, span.stop - first), size).reshape(-1, *own.shape)
+        levels += own
+        return torch.from_numpy(np.moveaxis(levels, -1, 1) if own.ndim == 3 else levels)
+
+    firsts = range(span.start, span.stop, few)
+    if share.drawers is None:
+        yield from map(drawn, firsts)
+        return
+    waiting = deque[Future[Tensor]]()
+    for first in firsts:
+        waiting.append(share.drawers.submit(drawn, first))
+        if len(waiting) > _DRAWERS:
+            yield waiting.popleft().result()
+    for each in waiting:
+        yield each.result()
 
 
 def _standard_rows(span: NoiseSpan, noise: Noise) -> Iterator[Tensor]:

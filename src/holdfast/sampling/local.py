@@ -151,7 +151,10 @@ class LocalSampler(Executor):
             torch.set_num_threads(threads)
             model, answers = models[number], list[Tensor]()
             accumulator = Accumulator(spans, work.measures, model.device)
-            share = Share(shares[number], len(spans), work.noise, work.step, workers.batch, workers.probe, model.device)
+            share = Share(
+                *(shares[number], len(spans), work.noise, work.step, workers.batch, workers.probe, model.device),
+                drawers=workers.pool if alone else None,
+            )
             with torch.no_grad(), side_stream(model.device) as counting:
                 for batch in self._draw(share):
                     probabilities = model.probabilities(batch.copies)
@@ -171,6 +174,7 @@ class LocalSampler(Executor):
             # Divided alike whether or not there is work for all, since arithmetic may depend on it.
             before = torch.get_num_threads()
             threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
+            alone = self.model.device.type == "cpu" and len(workers.models) == 1 < before
             versions = [model.weights_version for model in models]
             try:
                 # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
