@@ -5,6 +5,7 @@ import math
 import random
 import sys
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from importlib.util import find_spec
@@ -103,6 +104,7 @@ class HttpModel(Model):
         self._client = httpx.Client(
             headers=dict(headers or {}), timeout=check_number("timeout", timeout, at_least=1e-3)
         )
+        weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
         self._known_as = f"{self._url}\n{self._version or ''}".encode()
         self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
         self._next = 0.0
