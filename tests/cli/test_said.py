@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -259,3 +261,56 @@ def test_a_warning_is_a_note_without_a_place_in_the_code(
     shown = said(capsys)
     assert "note: if this run is interrupted, it cannot be resumed" in shown
     assert "RuntimeWarning" not in shown
+
+
+def test_a_log_that_is_imported_again_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    log = tmp_path / "score_sigma0.25.tsv"
+    assert run(["export", str(tmp_path / "run"), "--measure", "score", "--out", str(log)]) == 0
+    said(capsys)
+    for first in ("imported 3 inputs", "complete: "):
+        assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
+        assert (answer := said(capsys)).startswith(first)
+        assert ("imported 3 inputs" in answer) == (first != "complete: ")
+        assert "next: holdfast report" in answer
+
+
+def test_the_html_file_of_a_report_has_the_suffix_that_browsers_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    assert run(["report", str(tmp_path / "run"), "--out", str(tmp_path / "rep")]) == hf.InvalidArgument.exit_code
+    assert "--out is the HTML file and must end in .html" in said(capsys)
+    assert not (tmp_path / "rep").exists()
+    assert run(["report", str(tmp_path / "run"), "--format", "json", "--out", str(tmp_path / "rep")]) == 0
+
+
+def test_a_radius_that_cannot_be_is_refused_by_the_name_of_its_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    for command in (["report"], ["audit", *EMBEDDED], ["recheck", *EMBEDDED]):
+        run([command[0], str(tmp_path / "run"), *command[1:], "--radii", "0.1,-1"])
+        assert "--radii must be finite and nonnegative" in said(capsys)
+
+
+def test_drift_of_the_calibration_run_itself_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration, rule = str(tmp_path / "cal"), str(tmp_path / "triage.json")
+    certify = ["certify", *EMBEDDED, *NOISE, "--n", "600", "--max", "60", "--no-progress"]
+    assert run([*certify, "--out", calibration, "--seed", "1"]) == 0
+    run(["triage", calibration, "--radius", "0.02", "--epsilon", "0.3", "--out", rule])
+    said(capsys)
+    assert run(["drift", rule, calibration]) == 0
+    assert "These are the calibration inputs: all 60 average scores are as they were then" in said(capsys)
+    assert run([*certify, "--out", str(tmp_path / "again"), "--seed", "2"]) == 0
+    said(capsys)
+    assert run(["drift", rule, str(tmp_path / "again")]) == 0
+    assert "No drift found" in said(capsys)
+
+
+def test_ctrl_c_while_the_program_is_loaded_prints_no_traceback(tmp_path: Path) -> None:
+    """The first module that the commands load is one that is interrupted."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    program = "import sys; sys.path.insert(0, '.'); sys.argv = ['holdfast', 'doctor']; from holdfast.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

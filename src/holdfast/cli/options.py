@@ -116,6 +116,16 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     return values
 
 
+def radii(text: str | None, option: str = "--radii") -> tuple[float, ...] | None:
+    """``"0,0.25,0.5"`` as radii."""
+    from holdfast.validation import check_radii
+
+    found = numbers(text, option)
+    if found is not None:
+        check_radii(found, option)
+    return found
+
+
 def image_size(text: str | None) -> int | str | None:
     """What image files are resized to, or ``"original"``; None for what is usual."""
     if text in (None, ORIGINAL):

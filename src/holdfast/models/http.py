@@ -89,7 +89,7 @@ class HttpModel(Model):
             raise InvalidArgument(f"HTTP endpoints need httpx: {how_to_install('http')}")
         import httpx
 
-        parts = urlsplit(url)
+        parts = urlsplit(url if isinstance(url, str) else "")
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidArgument(
                 f"expected the URL of an endpoint, such as https://host/v1/models/net:predict, got {url!r}"

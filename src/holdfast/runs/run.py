@@ -274,7 +274,7 @@ class Run(ABC):
         """
         from holdfast.runs.frame import frame
 
-        return frame(self, self.usual_radii if radii is None else check_radii(radii).ravel().tolist(), method)
+        return frame(self, self.usual_radii if radii is None else check_radii(radii, "radii").ravel().tolist(), method)
 
     def report(
         self,

@@ -1,7 +1,8 @@
 """What an adversary within the radius can do to each labelled input, bounded by its certificate."""
 
 import operator
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -139,7 +140,7 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     found: list[tuple[bool, float, float, float, float]] = []
     origin: Origin | None = None
     keys: set[tuple[int, int]] = set()
-    for certificate, label in labelled:
+    for certificate, label in _pairs(labelled):
         mine = Origin.of(certificate)
         origin = mine if origin is None else origin
         if mine != origin:
@@ -171,6 +172,17 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     most = 1 + origin.sum_tolerance
     other = np.clip(np.minimum((most - lead_) / 2, most - low_), 0.0, 1.0)
     return AttackBounds(alpha, right, low_, high_, other, lead_ > 0, average), origin
+
+
+def _pairs(labelled: Labelled) -> Iterator[tuple[Certificate, int]]:
+    """Each pair of a certificate and a label; whatever else was given is refused."""
+    for pair in labelled if isinstance(labelled, Iterable) else (labelled,):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], Certificate):
+            raise InvalidInput(
+                f"triage needs pairs of a certificate and its label, such as run.labelled() or zip(certificates, labels), got "
+                f"{reprlib.repr(pair)}"
+            )
+        yield pair
 
 
 def _check_label(label: int) -> int:
