@@ -205,6 +205,35 @@ def test_answers_to_requests_of_another_form_are_not_taken_for_one_another(serve
     assert found[0] == 3 - found[1]
 
 
+def test_another_answer_function_makes_other_scores_of_the_replies_that_are_kept(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    def reversed_scores(said: Any) -> Any:
+        return [row[::-1] for row in said["predictions"]]
+
+    found = smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    asked = server.requests
+    other = smoothed(server, tmp_path / "one", answer=reversed_scores).certify(X, n=200, seed=1)
+    assert other.predicted == 3 - found.predicted
+    assert server.requests == asked
+    with pytest.raises(hf.ModelError, match="answered 8 rows with scores of shape"):
+        smoothed(server, tmp_path / "one", answer=lambda said: said["predictions"][1:]).certify(X, n=200, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("header", "again"), [("X-Model", True), ("Authorization", False), ("X-API-Key", False), ("cookie", False)]
+)
+def test_headers_that_may_choose_the_classifier_are_asked_for_again(
+    server: Endpoint, tmp_path: Path, header: str, again: bool
+) -> None:
+    kept = [smoothed(server, tmp_path / "one", version="1", headers={header: value}) for value in "ab"]
+    kept[0].certify(X, n=200, seed=1)
+    asked = server.requests
+    kept[1].certify(X, n=200, seed=1)
+    assert (server.requests > asked) == again
+    assert (kept[0].fingerprint != kept[1].fingerprint) == again
+
+
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
     wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),

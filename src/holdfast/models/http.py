@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import sys
 import time
 import weakref
@@ -20,7 +21,7 @@ from platformdirs import user_data_path
 from torch import Tensor
 
 from holdfast.errors import InvalidArgument, ModelError, UnsteadyModel, how_to_install
-from holdfast.models.answers import AnswerStore
+from holdfast.models.answers import AnswerStore, Reply
 from holdfast.models.check import SAME_ROUNDED, difference
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.model import Model
@@ -30,6 +31,8 @@ from holdfast.validation import check_count, check_number
 if TYPE_CHECKING:
     import httpx
 
+_SECRET = re.compile("auth|cookie|key|secret|token", re.IGNORECASE)
+"""In the names of headers that say who asks, and may change; all others may choose what answers."""
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 60.0
 _SHOWN = 200
@@ -38,23 +41,23 @@ _SHOWN = 200
 class HttpModel(Model):
     """Asks an endpoint for the class scores of noisy copies, many in one request.
 
-    Every answer is kept in a file, keyed by the endpoint, the form of its requests and the row's bytes, so that a run that is
-    resumed, verified or repeated with its seed asks for no noisy copy again. A request for new rows has one that was answered
-    before among them, and a spot check asks for its few rows: an endpoint that answers otherwise now is refused. What a question
-    may cost is said before the first request.
+    Every reply is kept in a file as it came, keyed by the endpoint, the form and headers of its requests and each row's bytes, so
+    that a run that is resumed, verified or repeated with its seed asks for no noisy copy again; ``answer`` is applied each time.
+    A request for new rows has one that was answered before among them, and a spot check asks for its few rows: an endpoint that
+    answers otherwise now is refused. What a question may cost is said before the first request.
 
     By default a request is TensorFlow Serving's and KServe's, ``{"instances": [row, ...]}``, and the answer
     ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
 
     Requires:
-        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another,
-        whatever chooses it (``headers`` may), and if ``answer`` changes.
+        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another.
 
     Parameters:
         url: where rows are posted to. What follows a # is the version.
         outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
         version: a name for the classifier that answers there, which you change whenever that changes. It makes the fingerprint.
-        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere.
+        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere. Those with auth, cookie, key,
+            secret or token in their names say who asks; with another of the others, every row is asked for again.
         store: the file of answers; by default one for each endpoint in the user's data folder.
         rows_at_once: of a request.
         per_second: at most so many requests.
@@ -105,7 +108,8 @@ class HttpModel(Model):
             headers=dict(headers or {}), timeout=check_number("timeout", timeout, at_least=1e-3)
         )
         weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
-        self._known_as = f"{self._url}\n{self._version or ''}".encode()
+        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _SECRET.search(pair[0])))
+        self._known_as = "\n".join((self._url, self._version or "", *map(": ".join, self._chosen))).encode()
         self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
         self._next = 0.0
         self.name = parts.netloc + parts.path
@@ -113,7 +117,7 @@ class HttpModel(Model):
 
     def fingerprint(self) -> str | None:
         """Of the URL and the version; None without a version, since others may answer there tomorrow."""
-        return None if self._version is None else content_hash((self._url, self._version, self._logits))
+        return None if self._version is None else content_hash((self._url, self._version, self._logits, *self._chosen))
 
     def expect(self, copies: int) -> None:
         """Say how many requests that may take; refuse what is more than ``most_requests``."""
@@ -136,7 +140,7 @@ class HttpModel(Model):
     def anew(self, batch: Tensor) -> Tensor:
         """What the endpoint says now; nothing of it is kept."""
         rows = batch.contiguous().numpy()
-        parts = [self._asked(rows[first : first + self.rows]) for first in range(0, len(rows), self.rows)]
+        parts = [self._asked(rows[first : first + self.rows])[1] for first in range(0, len(rows), self.rows)]
         return as_probabilities(torch.from_numpy(np.concatenate(parts)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
@@ -155,19 +159,24 @@ class HttpModel(Model):
             digest = start.copy()
             digest.update(row.tobytes())
             keys.append(digest.digest())
-        known = self.store.known(list(dict.fromkeys(keys)))
+        known = {
+            key: scores[place]
+            for reply in self.store.known(list(dict.fromkeys(keys)))
+            for scores in (self._taken(reply.body, reply.rows),)
+            for key, place in reply.places.items()
+        }
         places = {key: place for place, key in enumerate(keys) if key not in known}
         missing = list(places)
         # The sampler's probe is the last row of every batch.
         again = keys[-1:] if keys[-1] in known else []
         places |= dict.fromkeys(again, len(keys) - 1)
         for first in range(0, len(missing), room := self.rows - len(again)):
-            some = missing[first : first + room] + again
-            answers = dict(zip(some, self._asked(rows[[places[key] for key in some]]), strict=True))
-            for key in again:
-                self._compare(answers.pop(key), known[key])
-            self.store.add(answers)
-            known |= answers
+            new = missing[first : first + room]
+            said, scores = self._asked(rows[[places[key] for key in new + again]])
+            for key, now in zip(again, scores[len(new) :], strict=True):
+                self._compare(now, known[key])
+            self.store.add(Reply(said, len(scores), {key: place for place, key in enumerate(new)}))
+            known |= dict(zip(new, scores, strict=False))
         shapes = {scores.shape for scores in known.values()}
         if len(shapes) > 1:
             raise ModelError(
@@ -184,9 +193,13 @@ class HttpModel(Model):
                 f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
             )
 
-    def _asked(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The answer to one request, whose scores are one row of numbers for each."""
+    def _asked(self, rows: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float64]]:
+        """The reply to one request, and the scores in it."""
         said = self._posted(json.dumps(self._ask(rows)).encode())
+        return said, self._taken(said, len(rows))
+
+    def _taken(self, said: bytes, rows: int) -> NDArray[np.float64]:
+        """The scores in a reply, one row of numbers for each that was asked for."""
         try:
             scores = np.asarray(self._answer(json.loads(said)), dtype=np.float64)
         except Exception as error:
@@ -194,9 +207,9 @@ class HttpModel(Model):
                 f"{self.name} answered with {said[:_SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "
                 f'expected {{"predictions": [[score, ...], ...]}}, or give answer=, a function from the JSON to the scores'
             ) from error
-        if scores.ndim != 2 or len(scores) != len(rows):
+        if scores.ndim != 2 or len(scores) != rows:
             raise ModelError(
-                f"{self.name} answered {len(rows)} rows with scores of shape {scores.shape}; expected ({len(rows)}, classes)"
+                f"{self.name} answered {rows} rows with scores of shape {scores.shape}; expected ({rows}, classes)"
             )
         return scores
 
