@@ -190,5 +190,6 @@ class CertifiedRun(Run):
             alpha=self.config["alpha"],
             claims=self.measures,
             sides=self.config["sides"],
+            units=" ".join(self.units.split()),
         )
         return with_origin(log, origin)

@@ -91,7 +91,7 @@ class Run(ABC):
     @property
     def units(self) -> str:
         """What radii are in, where that is not the input's own units; empty where it is."""
-        return str(self.config.get("provenance", {}).get("units", ""))
+        return str(self.config.get("provenance", self.config).get("units", ""))
 
     @property
     def radii_in(self) -> str:
