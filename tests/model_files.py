@@ -16,10 +16,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from torch import nn
-
-from networks import images, small_net
 
 CODE = {
     "nets.py": """
@@ -33,37 +30,6 @@ def make():
 
 def broken():
     return 1 / 0
-""",
-    "scores.py": """
-import numpy as np
-import holdfast as hf
-
-def probabilities(rows):
-    scores = np.exp(3 * rows.reshape(len(rows), -1)[:, :4])
-    return scores / scores.sum(1, keepdims=True)
-
-def make():
-    return hf.CallableModel(probabilities, version="1")
-""",
-    "forest.py": """
-from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.preprocessing import StandardScaler
-import holdfast as hf
-
-def make():
-    X, y = load_breast_cancer(return_X_y=True)
-    forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    return hf.Scaled(forest, StandardScaler().fit(X))
-""",
-    "logistic.py": """
-from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
-
-def make():
-    X, y = load_breast_cancer(return_X_y=True)
-    return LogisticRegression().fit(StandardScaler().fit_transform(X), y)
 """,
 }
 
@@ -124,26 +90,6 @@ def write_vit(folder: Path) -> None:
         "resample": 2,
     }
     (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-
-
-def write_all(folder: Path) -> None:
-    """Everything that docs/models.md names."""
-    for name, text in CODE.items():
-        (folder / name).write_text(text)
-    net = small_net()
-    torch.save(net.state_dict(), folder / "weights.pt")
-    save_file(net.state_dict(), folder / "weights.safetensors")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scripted(net).save(folder / "net.pt")
-    torch.export.save(exported(net), folder / "net.pt2")
-    write_onnx(net, folder / "net.onnx")
-    write_vit(folder / "vit")
-    bytes_ = np.rint(images(6) * 255).astype(np.uint8)
-    np.savez(folder / "data.npz", images=bytes_, labels=np.arange(6) % 4)
-    colour = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
-    np.savez(folder / "colour.npz", images=colour, labels=np.arange(4))
-    write_tables(folder)
 
 
 def write_tables(folder: Path) -> None:

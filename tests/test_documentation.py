@@ -2,10 +2,16 @@
 
 import importlib.util
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import matplotlib as mpl
 import pytest
 from matplotlib import pyplot
@@ -70,24 +76,53 @@ def test_the_readmes_python_runs_when_it_is_pasted_into_an_empty_file(tmp_path: 
 
 BLOCKS = {
     f"{page.name}:{page.read_text()[: block.start()].count(chr(10)) + 1}": block[1]
-    for page in PAGES[1:]
+    for page in PAGES
     for block in re.finditer(r"```python\n(.*?)```", page.read_text(), flags=re.S)
-    if page.name
-    not in (
-        "models.md",
-        "service.md",
-    )  # of files of your own: tests/models/test_backends.py; serves until it is stopped
 }
+SERVES = {place: block for place, block in BLOCKS.items() if "hf.serve(" in block}
+PORTS = re.compile("8023|8501")
+"""What the pages listen on: somebody else may listen there already, so each block is given a free one."""
 
 
-@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def given_port(block: str) -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return PORTS.sub(str(port), block), port
+
+
+@pytest.mark.parametrize("place", sorted(BLOCKS.keys() - SERVES))
 def test_every_python_block_runs_when_it_is_pasted_into_an_empty_file(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if "import timm" in BLOCKS[place]:
+        pytest.importorskip("timm", reason="a package that no extra installs")
     monkeypatch.chdir(tmp_path)
-    with mpl.rc_context({"backend": "agg"}):
-        exec(compile(block, "pasted.py", "exec"), {"__name__": "__main__"})
+    with mpl.rc_context({"backend": "agg"}), warnings.catch_warnings():
+        if re.search(r"torch\.(export|jit|onnx)\.", BLOCKS[place]):
+            warnings.simplefilter("ignore")  # torch's, of its exporters
+        exec(compile(given_port(BLOCKS[place])[0], "pasted.py", "exec"), {"__name__": "__main__"})
         pyplot.close("all")
+
+
+@pytest.mark.parametrize("place", SERVES)
+def test_a_block_that_serves_runs_until_ctrl_c_when_it_is_pasted_into_an_empty_file(place: str, tmp_path: Path) -> None:
+    (tmp_path / "pasted.py").write_text((given := given_port(SERVES[place]))[0])
+    image, _ = hf.datasets.load("fashion-mnist")[0]
+    with subprocess.Popen([sys.executable, "pasted.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as serving:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{given[1]}", timeout=60) as client:
+                until = time.monotonic() + 60
+                while time.monotonic() < until and serving.poll() is None:
+                    with suppress(httpx.ConnectError):
+                        client.get("/v1/health")
+                        break
+                    time.sleep(0.1)
+                answer = client.post("/v1/certify?n=500", json={"input": image.tolist()})
+        finally:
+            serving.send_signal(signal.SIGINT)
+        _, said = serving.communicate(timeout=60)
+    assert (answer.status_code, answer.json()["predicted"], serving.returncode) == (200, 9, 0)
+    assert "Traceback" not in said
 
 
 def test_the_readme_is_short_and_begins_with_what_it_is_a_figure_commands_and_python() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import holdfast as hf
 from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
+from holdfast.errors import reading
 from holdfast.inputs import check_input, on_grid
 from holdfast.measures import DEFAULT_MEASURES, PredictionScore
 from networks import Recorder, images, small_net
@@ -42,11 +43,13 @@ def test_sigma_must_be_a_positive_number(sigma: Any) -> None:
         ("alpha", 0.7, r"alpha must be in \(0, 0.5\].* got 0.7"),
         ("alpha", 0.0, "alpha must be in"),
         ("alpha", float("nan"), "alpha must be in"),
-        ("n", 0, "n must be a whole number, at least 1, got 0"),
+        ("n", 0, "n must be a whole number, at least 1 and at most 1,000,000,000, got 0"),
+        ("n", 10**15, "n must be a whole number, at least 1 and at most 1,000,000,000, got 1000000000000000"),
         ("n", 1e5, "n must be a whole number"),
         ("n0", 0, "n0 must be a whole number, at least 1 and at most 4,194,304, got 0"),
         ("n0", -3, "n0 must be"),
         ("n0", 2**23, "n0 must be"),
+        ("claims", 3, r"claims must be one or more of label, score, margin, each once, got \(3,\)"),
         ("claims", (), "claims must be one or more of label, score, margin"),
         ("claims", ("score", "score"), "each once"),
         ("claims", ("confidence",), "got .*confidence"),
@@ -378,3 +381,78 @@ def test_labels_that_are_no_class_numbers_are_refused_before_sampling(tmp_path: 
     with pytest.raises(hf.InvalidArgument, match="settings must be"):
         hf.certify_run(smoothed, np.stack([X, X]), [0, 1], out=tmp_path / "run", settings={"n": 5})  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
+
+
+THREE: Any = 3
+BAND: Any = hf.Empirical()
+
+
+def never(*_: Any) -> Any:
+    raise AssertionError("the model was asked")
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda s: s.certify_classes(X, n=10**15), "n must be .* at most 1,000,000,000"),
+        (
+            lambda s: s.certify_classes(X, n=1),
+            "n = 1 can never certify the scores or the gaps at alpha = 0.001 .*needed",
+        ),
+        (lambda s: s.decide(X, at_least=0.8, radius=0.1, n_max=10**15), "n_max must be .* at most 1,000,000,000"),
+        (lambda s: s.find_radius(X, at_least=0.8, n_max=10**15), "n_max must be .* at most 1,000,000,000"),
+        (lambda s: s.triage(X, 3), r"triage must be a Triage, as choose_threshold\(...\) .* got 3"),
+        (lambda _: hf.decide(THREE, at_least=0.8, radius=0.1, sigma=0.25), "draw must be a function .* got 3"),
+        (lambda _: hf.choose_threshold([THREE], radius=0.1), r"pairs of a certificate and its label.*labelled.* got 3"),
+        (lambda _: hf.choose_threshold(THREE, radius=0.1), "pairs of a certificate and its label.* got 3"),
+        (lambda _: hf.choose_threshold([(THREE, 2)], radius=0.1), r"got \(3, 2\)"),
+        (lambda _: hf.HttpModel(THREE), "expected the URL of an endpoint.* got 3"),
+        (lambda _: hf.BestOf((hf.CDF(), BAND)), r"a band is a part of one: CDF\(band=Empirical\(\)\)"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_words_before_the_model_is_asked(call: Any, complaint: str) -> None:
+    with pytest.raises(hf.HoldfastError, match=complaint):
+        call(hf.SmoothedClassifier(Answers(never), 0.3))
+
+
+def test_the_least_n_of_a_class_certificate_is_enough_for_two_classes() -> None:
+    sure = Answers(lambda rows: torch.tensor([30.0, -30.0]).expand(len(rows), 2))
+    smoothed, x = hf.SmoothedClassifier(sure, 0.3), np.full((1, 2, 2), 0.5, np.float32)
+    with pytest.raises(hf.InvalidArgument) as refused:
+        smoothed.certify_classes(x, n=1)
+    least = int(str(refused.value).split("at least ")[1].split(" ")[0])
+    found = smoothed.certify_classes(x, n=least)
+    assert found.lower(0.0)[0] > 0.5
+    assert found.winner_radius > 0
+    with pytest.raises(hf.InvalidArgument, match=f"at least {least} are needed"):
+        smoothed.certify_classes(x, n=least - 1)
+
+
+@pytest.mark.parametrize("position", [500, -501, 10**9, "a", 1.0, None])
+def test_a_position_beyond_the_data_is_an_index_error_in_words(position: Any) -> None:
+    data = hf.datasets.load("fashion-mnist")
+    with pytest.raises(
+        IndexError, match="fashion-mnist has 500 inputs: expected a position from 0 to 499, got"
+    ) as error:
+        data[position]
+    assert isinstance(error.value, hf.InvalidArgument)
+
+
+def test_data_can_be_gone_through_by_position_as_python_does() -> None:
+    class Positions:
+        """Knows positions only: a loop over it ends at an IndexError."""
+
+        def __getitem__(self, position: int) -> Any:
+            return data[position]
+
+    data = hf.datasets.load("fashion-mnist").every(100, None)
+    assert [label for _, label in Positions()] == [label for _, label in data] == data.labels.tolist()  # type: ignore[attr-defined]
+    assert data[-1][1] == data[len(data) - 1][1] == data[np.int64(-1)][1]  # type: ignore[index]
+
+
+def test_what_a_library_says_of_every_weight_is_cut() -> None:
+    with pytest.raises(hf.RunError) as error, reading("net", hf.RunError, "does not fit", remedy="take another"):
+        raise RuntimeError("Missing keys: " + ", ".join(f"layer{k}.weight" for k in range(10_000)))
+    assert str(error.value).startswith("net does not fit (RuntimeError: Missing keys: layer0.weight, ")
+    assert str(error.value).endswith(" ...); take another")
+    assert len(str(error.value)) < 700

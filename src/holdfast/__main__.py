@@ -1,6 +1,16 @@
-"""``python -m holdfast``: the command line, where the program itself is not on the path."""
+"""The ``holdfast`` program, and ``python -m holdfast``, where that is not on the path."""
 
-from holdfast.cli.app import main
+import sys
+
+
+def main() -> None:
+    """Run the command line. Loading it takes a moment, in which Ctrl-C ends it as it does later: without a traceback."""
+    try:
+        from holdfast.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -5,7 +5,8 @@
     HoldfastError                   exit 1   (never raised itself)
     ├── InvalidArgument             exit 2   sigma, alpha, n, ... out of range, or a run of another kind; also a ValueError
     │   ├── InvalidEnvironment      exit 2   an environment variable of Holdfast's, whatever was being read with it
-    │   └── MissingPackage          exit 2   a package of an extra is not installed; also an ImportError
+    │   ├── MissingPackage          exit 2   a package of an extra is not installed; also an ImportError
+    │   └── OutOfRange              exit 2   a position in data or a run at which nothing is; also an IndexError
     ├── InvalidInput                exit 3   NaN, wrong shape, not in [0, 1]; also a ValueError
     ├── ModelError                  exit 4   the model returned something that is not a classifier's answer
     │   └── UnsteadyModel           exit 4   its answers change with other rows, from call to call, or with its weights
@@ -26,6 +27,10 @@ Each message says what was expected, what came, and what to do. The command line
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
+
+_LONGEST = 500
+"""Characters of what a library says: some list every weight of a network."""
 
 
 class HoldfastError(Exception):
@@ -46,6 +51,10 @@ class InvalidEnvironment(InvalidArgument):
 
 class MissingPackage(InvalidArgument, ImportError):
     """What was asked for needs a package that one of Holdfast's extras installs."""
+
+
+class OutOfRange(InvalidArgument, IndexError):
+    """A position at which nothing is: what ends a loop over positions, as Python has it."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -136,6 +145,8 @@ def reading(path: Path | str, error: type[HoldfastError], wrong: str, *, remedy:
         raise
     except Exception as cause:
         said = " ".join(str(cause).split())  # some libraries say it in many lines
+        if not isinstance(cause, HoldfastError):
+            said = shorten(said, _LONGEST, placeholder=" ...")
         if isinstance(cause, KeyError):
             said = f"it has no {said}"
         elif isinstance(cause, FileNotFoundError):

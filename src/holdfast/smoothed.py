@@ -10,6 +10,7 @@ from torch import nn
 
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificates import Certificate, ClassCertificate, Settings
+from holdfast.errors import InvalidArgument
 from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
@@ -266,6 +267,10 @@ class SmoothedClassifier(NoisyModel):
             The same ``inputs=``, ``outputs=`` and network as at calibration (compared, as far as the triage knows it),
             and a seed that whoever chose the input does not know.
         """
+        if not isinstance(triage, Triage):
+            raise InvalidArgument(
+                f"triage must be a Triage, as choose_threshold(...) or Triage.from_dict(...) returns it, got {triage!r}"
+            )
         triage.check_network(self.fingerprint)
         check_calibrated(self.model, triage.spot_check)
         step, inside = triage.origin.step, check_input(x, self.inputs, leeway=triage.radius)
@@ -293,6 +298,7 @@ class SmoothedClassifier(NoisyModel):
             Everything on it, for all classes and both sides, holds with probability at least ``1 - alpha``.
         """
         chosen = ClassCertificate.check(claims, alpha, method, self.noise)
+        ClassCertificate.check_n(n, chosen, alpha, method, self.noise)
         at, known_seed, key = self.at(x, seed, index)
         request = ClassesRequest(at.x, known_seed, key, n0, n, shift=at.shift)
         self.model.expect(n0 + n)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import HoldfastError, InvalidArgument, OutOfRange
 
 Sides = Literal["lower", "both"]
 
@@ -22,6 +22,9 @@ SMALLEST_SHARE = 1e-120
 
 SIGMAS = (1e-12, 1e12)
 """Noise outside this range belongs to no input that float32 holds with its noise, and radii of it print as nonsense."""
+
+MOST_COPIES = 10**9
+"""Of one input: hours on a GPU, for bounds that differ from those of a tenth in the fourth digit."""
 
 _FARTHEST_SUPPORT = 1e3
 
@@ -72,6 +75,18 @@ def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None
     return int(value)
 
 
+def check_copies(name: str, n: int, *, at_least: int = 1) -> int:
+    """Return a number of noisy copies, or of samples, that can be drawn within days."""
+    return check_count(name, n, at_least=at_least, at_most=MOST_COPIES)
+
+
+def check_position(name: object, position: int, length: int) -> int:
+    """Return a position from the beginning; a negative one counts from the end."""
+    if not _is_whole(position) or not -length <= position < length:
+        raise OutOfRange(f"{name} has {length:,} inputs: expected a position from 0 to {length - 1}, got {position!r}")
+    return int(position) % length
+
+
 def check_support(support: Sequence[float]) -> tuple[float, float]:
     """Return the support (a, b) if it is a finite interval."""
     try:
@@ -112,11 +127,11 @@ def check_numbers(
         raise error(f"{name} must be a number or an array of numbers, got {reprlib.repr(given)}") from cause
 
 
-def check_radii(radius: ArrayLike) -> NDArray[np.float64]:
+def check_radii(radius: ArrayLike, name: str = "radius") -> NDArray[np.float64]:
     """Return radii as an array of finite, nonnegative numbers."""
-    radii = check_numbers("radius", radius)
+    radii = check_numbers(name, radius)
     if not ((radii >= 0) & np.isfinite(radii)).all():
-        raise InvalidArgument(f"radius must be finite and nonnegative, in the units of the input, got {radius!r}")
+        raise InvalidArgument(f"{name} must be finite and nonnegative, in the units of the input, got {radius!r}")
     return radii
 
 
@@ -128,9 +143,9 @@ def check_number(name: str, value: float, *, at_least: float = -math.inf) -> flo
     return float(value)
 
 
-def check_radius(radius: float) -> float:
+def check_radius(radius: float, name: str = "radius") -> float:
     """Return one finite, nonnegative radius."""
-    return float(check_radii(check_number("radius", radius)))
+    return float(check_radii(check_number(name, radius), name))
 
 
 def check_path(name: str, path: str | Path) -> Path:

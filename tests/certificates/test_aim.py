@@ -67,7 +67,7 @@ def test_the_truth_is_missed_at_most_alpha_of_the_time() -> None:
 
 
 def test_a_wrong_aim_is_refused_before_any_work() -> None:
-    with pytest.raises(hf.InvalidArgument, match="radius must be"):
+    with pytest.raises(hf.InvalidArgument, match="aim must be"):
         aimed(aim=-1.0)
 
 
@@ -78,5 +78,5 @@ def test_settings_take_the_aim_that_certify_takes() -> None:
     assert settings.resolved([measure.info for measure in model.measures], model.noise).method == settings.method
     found = next(model.stream([X], [0], settings, seed=7))
     assert found.score.lower(AIM) == aimed().score.lower(AIM)
-    with pytest.raises(hf.InvalidArgument, match="radius must be one finite number"):
+    with pytest.raises(hf.InvalidArgument, match="aim must be one finite number"):
         hf.Settings(aim="near")  # type: ignore[arg-type]

@@ -2,7 +2,10 @@
 
 import os
 import re
+import subprocess
+import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +77,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(
     made_run(tmp_path / "run", 3, in_a_part=3)
     log = tmp_path / "score_sigma0.25.tsv"
     assert run(["export", str(tmp_path / "run"), "--measure", "score", "--out", str(log)]) == 0
+    import_module("holdfast.report.thumbnails")  # has its own name for what is replaced here
     monkeypatch.setattr("holdfast.zoo.datasets.open.open_dataset", _enough)  # no data are read
     certified = [str(tmp_path / "run")]
     for command in (
@@ -165,7 +169,10 @@ def test_images_that_are_resized_are_announced_in_a_line_and_can_be_kept(
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: 12 of 12 images")]
     assert len(notes) == 1
     assert "such as one of 28 x 28, grey, are made 224 x 224, colour" in notes[0]
-    assert "a radius is measured after that; --size original keeps sizes and grey as they are" in notes[0]
+    assert (
+        "a radius is measured after that; --size original keeps sizes and grey as they are, --size 224-grey only resizes"
+        in notes[0]
+    )
     assert run([*asked, "--out", str(out), "--size", "original", "--max", "4"]) == 0
     assert "are made" not in said(capsys)
     opened = hf.Run.open(out)
@@ -185,7 +192,7 @@ def test_a_size_is_one_that_the_images_can_have(grey_files: Path, capsys: pytest
         assert np.array_equal(x[0] * 255, np.asarray(file))
     assert hf.datasets.load(str(grey_files), size=20)[0][0].shape == (3, 20, 20)
     for size in (0, 10**6, "large"):
-        with pytest.raises(hf.DatasetError, match="size must be a number of pixels from 1 to 4,096, or 'original'"):
+        with pytest.raises(hf.DatasetError, match=r"size must be a number of pixels from 1 to 4,096, .* or 'original'"):
             hf.datasets.load(str(grey_files), size=size)
     with pytest.raises(hf.DatasetError, match="for folders of image files; fashion-mnist holds"):
         hf.datasets.load("fashion-mnist", size=28)
@@ -193,7 +200,29 @@ def test_a_size_is_one_that_the_images_can_have(grey_files: Path, capsys: pytest
     with pytest.raises(hf.DatasetError, match=r"z.png is of 28 x 28, and the first image of 28 x 28, grey"):
         hf.datasets.load(str(grey_files), size="original").check()
     assert run(["decide", *EMBEDDED, *NOISE, "--at-least", "0.5", "--radius", "0", "--size", "tall"]) == 2
-    assert "--size takes a number of pixels, or 'original'" in said(capsys)
+    assert "--size takes a number of pixels, such as 32 or 32-grey, or 'original'" in said(capsys)
+
+
+def test_grey_files_can_be_resized_and_stay_grey(
+    grey_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = hf.datasets.load(str(grey_files), size="14-grey")
+    whole = hf.datasets.load(str(grey_files), size=14)
+    assert (data.shape, whole.shape) == ((1, 14, 14), (3, 14, 14))
+    assert np.array_equal(data[0][0][0], whole[0][0][0])
+    for wrong in ("-grey", "0-grey", "9" * 5_000, "14-red", "14-grey-grey", "1e2-grey"):
+        with pytest.raises(
+            hf.DatasetError, match="size must be a number of pixels from 1 to 4,096, such as 32, or '32-grey'"
+        ):
+            hf.datasets.load(str(grey_files), size=wrong)
+    Image.new("RGB", (28, 28), (255, 0, 0)).save(grey_files / "test" / "0" / "0.png")
+    asked = ["--model", "fashion-mnist", "--data", str(grey_files), "--size", "28-grey"]
+    out = ["--n", "60", "--n0", "5", "--max", "3", "--out", str(tmp_path / "a")]
+    assert run(["certify", *asked[:4], *NOISE, "--size", "28-grey", *out]) == 0
+    assert "1 of 3 images of files, such as one of 28 x 28, are made 28 x 28, grey, without transparency" in said(
+        capsys
+    )
+    assert run(["verify", str(tmp_path / "a"), *asked[:4], "--resample", "1"]) == 0
 
 
 def test_audit_and_recheck_refuse_the_same_mistakes_with_the_same_codes(
@@ -259,3 +288,56 @@ def test_a_warning_is_a_note_without_a_place_in_the_code(
     shown = said(capsys)
     assert "note: if this run is interrupted, it cannot be resumed" in shown
     assert "RuntimeWarning" not in shown
+
+
+def test_a_log_that_is_imported_again_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    log = tmp_path / "score_sigma0.25.tsv"
+    assert run(["export", str(tmp_path / "run"), "--measure", "score", "--out", str(log)]) == 0
+    said(capsys)
+    for first in ("imported 3 inputs", "complete: "):
+        assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
+        assert (answer := said(capsys)).startswith(first)
+        assert ("imported 3 inputs" in answer) == (first != "complete: ")
+        assert "next: holdfast report" in answer
+
+
+def test_the_html_file_of_a_report_has_the_suffix_that_browsers_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    assert run(["report", str(tmp_path / "run"), "--out", str(tmp_path / "rep")]) == hf.InvalidArgument.exit_code
+    assert "--out is the HTML file and must end in .html" in said(capsys)
+    assert not (tmp_path / "rep").exists()
+    assert run(["report", str(tmp_path / "run"), "--format", "json", "--out", str(tmp_path / "rep")]) == 0
+
+
+def test_a_radius_that_cannot_be_is_refused_by_the_name_of_its_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path / "run", 3, in_a_part=3)
+    for command in (["report"], ["audit", *EMBEDDED], ["recheck", *EMBEDDED]):
+        run([command[0], str(tmp_path / "run"), *command[1:], "--radii", "0.1,-1"])
+        assert "--radii must be finite and nonnegative" in said(capsys)
+
+
+def test_drift_of_the_calibration_run_itself_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration, rule = str(tmp_path / "cal"), str(tmp_path / "triage.json")
+    certify = ["certify", *EMBEDDED, *NOISE, "--n", "600", "--max", "60", "--no-progress"]
+    assert run([*certify, "--out", calibration, "--seed", "1"]) == 0
+    run(["triage", calibration, "--radius", "0.02", "--epsilon", "0.3", "--out", rule])
+    said(capsys)
+    assert run(["drift", rule, calibration]) == 0
+    assert "These are the calibration inputs: all 60 average scores are as they were then" in said(capsys)
+    assert run([*certify, "--out", str(tmp_path / "again"), "--seed", "2"]) == 0
+    said(capsys)
+    assert run(["drift", rule, str(tmp_path / "again")]) == 0
+    assert "No drift found" in said(capsys)
+
+
+def test_ctrl_c_while_the_program_is_loaded_prints_no_traceback(tmp_path: Path) -> None:
+    """The first module that the commands load is one that is interrupted."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    program = "import sys; sys.path.insert(0, '.'); sys.argv = ['holdfast', 'doctor']; from holdfast.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

@@ -1,7 +1,10 @@
 """Every example of docs/models.md, and with each kind of model: a command, a run that is resumed, verified, and served."""
 
 import re
+import runpy
 import shlex
+import socket
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,13 +16,15 @@ import torch
 
 import holdfast as hf
 from holdfast.cli.app import run as command
+from holdfast.cli.models import open_model
+from holdfast.models.compile_rule import CompileRule
 from holdfast.runs.certified import CertifiedRun
 from holdfast.service.service import Served
-from model_files import Endpoint, endpoint, write_all
+from model_files import write_tables
 from serving import running
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
-URL = "http://127.0.0.1:8501/v1/models/net:predict"
+PORT = "8501"
 EXAMPLES = {
     command.rpartition("/")[2].strip(): (python, command)
     for python, command in re.findall(
@@ -34,36 +39,45 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_all(folder)
-    if find_spec("timm"):
-        import timm
-        from safetensors.torch import save_file
-
-        torch.manual_seed(0)
-        save_file(timm.create_model("test_resnet", num_classes=4).state_dict(), folder / "timm.safetensors")
-    return folder
+@pytest.fixture(autouse=True)
+def never_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine compiling would pay before a run is resumed, and last digits would differ."""
+    monkeypatch.setattr(CompileRule, "pays", lambda *_: False)
 
 
 @pytest.fixture
-def server(files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Endpoint]:
-    monkeypatch.chdir(files)
-    monkeypatch.syspath_prepend(files)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    (files / "answers.sqlite").unlink(missing_ok=True)
-    with endpoint() as found:
-        yield found
+def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One that is free for the page's endpoint; the test runs in an empty folder but for the reader's tables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    write_tables(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return str(taken.getsockname()[1])
 
 
-def example(name: str, server: Endpoint) -> dict[str, Any]:
-    """Run the page's Python."""
-    python = EXAMPLES[name][0]
+def example(name: str, port: str) -> dict[str, Any]:
+    """Run the page's Python, saved as the file that its command names, if that names one."""
+    python, said = EXAMPLES[name]
     assert len([line for line in python.splitlines() if line]) <= 10
-    found: dict[str, Any] = {}
-    exec(compile(python.replace(URL, server.url), f"{PAGE.name}: {name}", "exec"), found)
-    return found
+    saved = re.search(r"--model (\w+\.py):", said)
+    path = Path(saved[1] if saved else "pasted.py")
+    path.write_text(python.replace(PORT, port))
+    torch.manual_seed(0)  # for the untrained ones
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of its exporters
+        return runpy.run_path(str(path), run_name="__main__")
+
+
+def option(name: str, wanted: str) -> str | None:
+    """What the page's command says after an option."""
+    words = shlex.split(EXAMPLES[name][1])
+    return words[words.index(wanted) + 1] if wanted in words else None
+
+
+def named(name: str, port: str) -> Any:
+    """The model that the command names."""
+    weights = option(name, "--weights")
+    return open_model((option(name, "--model") or "").replace(PORT, port), None, Path(weights) if weights else None).net
 
 
 def inputs_of(found: dict[str, Any]) -> Any:
@@ -90,16 +104,16 @@ def test_the_page_has_every_kind() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_pages_python_certifies_and_its_model_is_served_and_resumed(
-    name: str, server: Endpoint, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, port: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = example(name, server)
+    found = example(name, port)
     assert "for every perturbation up to radius 0.25, the average score stays at least" in capsys.readouterr().out
     smoothed, x = found["smoothed"], inputs_of(found)
     asked = smoothed.certify(x, n=500, seed=5)
     with running(Served(smoothed, x.shape, name)) as service:
         answer = service.certify(x.astype(np.float32), "n=500&seed=5")
         assert hf.Certificate.from_dict(answer.json()).evidence == asked.evidence
-    # Killed after two of four; the same call goes on.
+    # Killed after two of four; the same call goes on, with the model that the command names.
     xs, labels, settings = np.stack([x] * 4).astype(np.float32), [0, 1, 0, 1], hf.Settings(n=300, n0=20)
     meant = hf.certify_run(smoothed, xs, labels, out=tmp_path / "whole", settings=settings, seed=5)
     stream = hf.SmoothedClassifier.stream
@@ -115,19 +129,19 @@ def test_the_pages_python_certifies_and_its_model_is_served_and_resumed(
         hf.certify_run(smoothed, xs, labels, out=tmp_path / "run", settings=settings, seed=5)
     monkeypatch.setattr(hf.SmoothedClassifier, "stream", stream)
     assert len(hf.Run.open(tmp_path / "run")) == 2
-    again = hf.certify_run(
-        example(name, server)["smoothed"], xs, labels, out=tmp_path / "run", settings=settings, seed=5
-    )
+    resumed = hf.SmoothedClassifier(named(name, port), sigma=0.25, outputs=option(name, "--outputs") or "logits")
+    again = hf.certify_run(resumed, xs, labels, out=tmp_path / "run", settings=settings, seed=5)
     assert [entry.certificate for entry in again] == [entry.certificate for entry in meant]
     assert again.config["resumed"]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_pages_command_makes_a_run_that_is_complete_and_verified(
-    name: str, server: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = shlex.split(EXAMPLES[name][1].replace(URL, server.url))
-    words[words.index("--out") + 1] = out = str(tmp_path / "run")
+    example(name, port)
+    words = shlex.split(EXAMPLES[name][1].replace(PORT, port))
+    out = words[words.index("--out") + 1]
     certify = [*words, "--n", "300", "--max", "2", "--no-progress"]
     assert command(certify) == 0, capsys.readouterr().err
     assert command(certify) == 0

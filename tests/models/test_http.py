@@ -96,9 +96,9 @@ def test_what_was_answered_before_a_failure_or_beside_it_is_kept(
 def test_the_cost_is_said_first_and_more_than_is_allowed_is_refused_before_any_request(
     server: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = smoothed(server, tmp_path / "a", per_second=1_000, most_requests=20, say=None)
+    model = smoothed(server, tmp_path / "a", per_second=1_000, most_requests=21, say=None)
     with pytest.raises(
-        hf.InvalidArgument, match=r"10,100 noisy copies may take 158 requests .* more than most_requests=20"
+        hf.InvalidArgument, match=r"10,100 noisy copies may take 164 requests .* more than most_requests=21"
     ):
         model.certify(X, n=10_000)
     with pytest.raises(hf.InvalidArgument, match="may take"):
@@ -107,7 +107,8 @@ def test_the_cost_is_said_first_and_more_than_is_allowed_is_refused_before_any_r
     model.certify(X, n=1_000, seed=1)
     said = capsys.readouterr().err
     assert "up to 1,100 noisy copies for 127.0.0.1:" in said
-    assert ": 18 requests, 0 s at least; 0 answers are known in" in said
+    assert ": about 21 requests, 0 s at least; 0 answers are known in" in said
+    assert server.requests == 21
 
 
 def test_a_few_requests_are_under_way_at_a_time_and_the_batches_of_sampling_are_made_for_them(
@@ -233,6 +234,35 @@ def test_answers_to_requests_of_another_form_are_not_taken_for_one_another(serve
         for which in "ab"
     ]
     assert found[0] == 3 - found[1]
+
+
+def test_another_answer_function_makes_other_scores_of_the_replies_that_are_kept(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    def reversed_scores(said: Any) -> Any:
+        return [row[::-1] for row in said["predictions"]]
+
+    found = smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    asked = server.requests
+    other = smoothed(server, tmp_path / "one", answer=reversed_scores).certify(X, n=200, seed=1)
+    assert other.predicted == 3 - found.predicted
+    assert server.requests == asked
+    with pytest.raises(hf.ModelError, match="answered 8 rows with scores of shape"):
+        smoothed(server, tmp_path / "one", answer=lambda said: said["predictions"][1:]).certify(X, n=200, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("header", "again"), [("X-Model", True), ("Authorization", False), ("X-API-Key", False), ("cookie", False)]
+)
+def test_headers_that_may_choose_the_classifier_are_asked_for_again(
+    server: Endpoint, tmp_path: Path, header: str, again: bool
+) -> None:
+    kept = [smoothed(server, tmp_path / "one", version="1", headers={header: value}) for value in "ab"]
+    kept[0].certify(X, n=200, seed=1)
+    asked = server.requests
+    kept[1].certify(X, n=200, seed=1)
+    assert (server.requests > asked) == again
+    assert (kept[0].fingerprint != kept[1].fingerprint) == again
 
 
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ from holdfast.certificates.proportions import share_intervals
 from holdfast.cli.app import run as holdfast
 from holdfast.noise import Gaussian, noise_fields
 from holdfast.report.accuracy import Question, as_json
-from holdfast.report.axis import radius_axis
+from holdfast.report.axis import chart_end, radius_axis
 from holdfast.report.figures import accuracy_figure, examples_figure, write_figures
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, threshold_units, upper_codes
 from holdfast.report.page import page, script_json
+from holdfast.report.payload import Columns, payload
 from holdfast.report.text import headline
 from holdfast.report.thumbnails import pictures_of
 from holdfast.runs.certified import CertifiedRun
@@ -91,6 +92,11 @@ def test_the_axis_has_every_radius_that_was_asked_for_or_is_known(made: Certifie
     assert len(far) < 110
     assert {0.25, 0.5, 0.75} <= set(far)
     assert max(b - a for a, b in pairwise(far[:-1])) <= 0.05
+    # Charts do not run to it either.
+    assert chart_end([made], far) == far[-2] < 4
+    assert chart_end([made], radius_axis([made], Question(radii=(3.0,)))) == 3.0
+    facts = payload([made], Question(radii=(99.0,)), far, {}, Columns())
+    assert (facts["chartEnd"], facts["radii"][-1]) == (far[-2], "99")
     odd = CertifiedRun(made.folder)
     odd.config = {**made.config, **noise_fields(Gaussian(0.1379))}
     assert 0.1379 in radius_axis([odd, made], Question(radii=(0.5,)))

@@ -1,10 +1,12 @@
 """A log that Holdfast exported is imported as what it is; what a log does not say is said to be unknown."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
@@ -13,7 +15,7 @@ from holdfast.noise import Gaussian, Uniform
 from holdfast.report.accuracy import Question
 from holdfast.report.figures import accuracy_figure
 from holdfast.runs.imported import import_log
-from made_runs import Made, made_run
+from made_runs import Made, made_run, unsealed
 
 MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}
 SURPRISE = MeasureInfo("log-score", "logarithm of the score", (-2.305, 0.0))
@@ -213,3 +215,95 @@ def test_a_run_with_exports_of_an_earlier_holdfast_verifies_and_a_changed_one_do
         assert not [each for each in made.verify().problems if "exports" in each]
         log.write_text(log.read_text().replace("\t0.", "\t0.9", 1))
         assert [each for each in made.verify().problems if "is not what the counts give, from line" in each]
+
+
+@pytest.fixture(scope="module")
+def scaled_run(tmp_path_factory: pytest.TempPathFactory) -> hf.Run:
+    """Of a classifier in units of its features."""
+    rng = np.random.default_rng(0)
+    weights, xs = rng.normal(size=(3, 2)), rng.normal(size=(60, 3)).astype(np.float32)
+    model = hf.Scaled(hf.CallableModel(lambda rows: 9 * rows @ weights, outputs="logits", version="1"), [1.0, 2.0, 3.0])
+    labels = (xs * [1.0, 2.0, 3.0] @ weights).argmax(1)
+    out = tmp_path_factory.mktemp("scaled") / "run"
+    return hf.certify_run(
+        hf.SmoothedClassifier(model, 0.05), xs, labels, out=out, settings=hf.Settings(600, 30), seed=1
+    )
+
+
+@pytest.mark.parametrize("measure", ["label", "score"])
+def test_an_exported_log_keeps_the_units_of_its_radii(tmp_path: Path, scaled_run: hf.Run, measure: str) -> None:
+    log = scaled_run.export(measure, tmp_path / "a.tsv")
+    run = imported(log)
+    assert run.units == scaled_run.units == "units of each feature's scale"
+    assert run.radii_in == scaled_run.radii_in
+    assert run.export(measure, tmp_path / "again.tsv").read_bytes() == log.read_bytes()
+    assert run.verify().problems == ()
+    # As it was written before there were units.
+    rows = [line.split("\t")[:-1] for line in log.read_text().splitlines()]
+    log.write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert hf.Run.open(import_log(log, tmp_path / "old").path).units == ""
+
+
+def test_an_export_inside_a_run_verifies_with_and_without_its_units(tmp_path: Path, scaled_run: hf.Run) -> None:
+    copied = tmp_path / "run"
+    shutil.copytree(scaled_run.path, copied)
+    run = hf.Run.open(unsealed(copied))
+    place = run.path / "exports" / "cohen.tsv"
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    run.export("label", place)
+    assert run.verify().problems == ()
+    rows = [line.split("\t") for line in place.read_text().splitlines()]
+    place.write_text("".join("\t".join(row[:-1]) + "\n" for row in rows))
+    assert run.verify().problems == ()
+    place.write_text("".join("\t".join([*row[:-1], "mm" if k else "units"]) + "\n" for k, row in enumerate(rows)))
+    assert "is not what the counts give" in str(run.verify().problems)
+
+
+def test_a_triage_says_the_units_of_its_radius_and_refuses_others(scaled_run: hf.Run) -> None:
+    found = hf.choose_threshold(scaled_run.labelled(), radius=0.01, epsilon=0.3)
+    assert "up to radius 0.01 in l2, in units of each feature's scale an adversary chooses" in str(found)
+    assert hf.Triage.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    plain = scaled_run[0].certificate.to_dict()
+    del plain["provenance"]["units"]
+    with pytest.raises(hf.InvalidInput, match="radii in units of each feature's scale"):
+        found.decide(hf.Certificate.from_dict(plain))
+
+
+def test_numbers_that_no_certificate_has_are_refused_with_their_line(tmp_path: Path) -> None:
+    label = anonymous(made_run(tmp_path / "made", 12).export("label", tmp_path / "label_sigma0.25.tsv"))
+    score = anonymous(hf.Run.open(tmp_path / "made").export("score", tmp_path / "score.tsv"))
+    for log, column, value, said in (
+        (label, "idx", "-1", "line 4: idx and label must be whole numbers from 0"),
+        (label, "label", "-1", "line 4: idx and label must be whole numbers from 0"),
+        (label, "predict", "-2", "line 4: idx and label .* got 2, . and -2"),
+        (label, "radius", "inf", "line 4: numbers must be finite"),
+        (label, "radius", "3.0", "has the label radius 3, and with sigma = 0.25 there is none beyond 2.05"),
+        (score, "exp_cdf_150", "0.999", "line 4: a bound is larger at a larger radius"),
+        (score, "exp_25", "1", "line 4: a bound is larger at a larger radius"),
+        (score, "exp_00", "nan", "line 4: numbers must be finite"),
+    ):
+        rows = [line.split("\t") for line in log.read_text().splitlines()]
+        at = rows[0].index(column)
+        rows[3][at] = value
+        rows[3][-2] = str(int(rows[3][1] == rows[3][2]))
+        wrong = tmp_path / f"wrong_sigma0.25_{column}.tsv"
+        wrong.write_text("".join("\t".join(row) + "\n" for row in rows))
+        with pytest.raises(hf.HoldfastError, match=said):
+            import_log(wrong, tmp_path / "b")
+        assert not (tmp_path / "b").exists()
+
+
+def test_a_log_that_says_its_n_has_no_radius_beyond_full_agreement(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "made", 12)
+    log = made.export("label", tmp_path / "a.tsv")
+    rows = [line.split("\t") for line in log.read_text().splitlines()]
+    most = 0.25 * float(ndtri((0.001 / len(made.measures)) ** (1 / 400)))
+    for factor, fits in ((1.0, True), (1.02, False)):
+        rows[3][3] = f"{factor * most:.4g}"
+        log.write_text("".join("\t".join(row) + "\n" for row in rows))
+        if fits:
+            assert import_log(log, tmp_path / "b").verify().problems == ()
+        else:
+            with pytest.raises(hf.InvalidArgument, match="even if all noisy copies agree"):
+                import_log(log, tmp_path / "c")

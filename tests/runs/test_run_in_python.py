@@ -243,7 +243,7 @@ def test_wrong_measures_radii_and_thresholds_are_refused_in_words(run: Certified
         (lambda: run.certified_accuracy("label", radii=[-1]), "radius must be finite and nonnegative"),
         (lambda: run.certified_accuracy("score", radii=[0], thresholds="half"), "thresholds must be a number"),
         (lambda: run.certified_accuracy("score", radii=[0], thresholds=[np.nan]), "needs thresholds="),
-        (lambda: run.to_frame(radii="x"), "radius must be a number"),
+        (lambda: run.to_frame(radii="x"), "radii must be a number"),
         (lambda: run.export("votes", "a.tsv"), "has no 'votes' to export"),
         (lambda: run.report(beside=["runs/b"]), "expected runs"),  # type: ignore[list-item]
         (lambda: run.report(3), "out must be a path"),  # type: ignore[arg-type]

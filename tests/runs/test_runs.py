@@ -313,8 +313,8 @@ def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("0\t1\t1\tnan\t1\t1", "numbers must lie in"),
-        ("0\t1\t1\t-5\t1\t1", "numbers must lie in"),
+        ("0\t1\t1\tnan\t1\t1", "numbers must be finite"),
+        ("0\t1\t1\t-5\t1\t1", "numbers must be finite"),
         ("0\t1\t-1\t0.0\t7\t1", "correct must be 1 where"),
         ("0\t1\t1\t0.5\t0\t1", "correct must be 1 where"),
         ("0\t1\t1\t0.5\t1\t1\n0\t1\t1\t0.5\t1\t1", "same idx"),

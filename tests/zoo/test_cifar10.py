@@ -96,3 +96,12 @@ def test_a_residual_network_maps_images_to_logits_and_normalises_inside() -> Non
     net.conv1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     assert net(torch.full((2, 3, 32, 32), 0.4914)).shape == (2, 7)
     assert float(seen[0][:, 0].abs().max()) < 1e-6
+
+
+def test_a_binary_file_of_too_many_images_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "test_batch.bin").open("wb") as file:
+        file.truncate(3_073 * 20_000_000)  # 61 GB, of which the disk holds nothing
+    with pytest.raises(
+        DatasetError, match=r"test_batch.bin has 20,000,000 rows, more than the 10,000,000 that are read"
+    ):
+        open_dataset(str(tmp_path))

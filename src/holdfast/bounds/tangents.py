@@ -98,7 +98,7 @@ def _doubling(n: int) -> list[int]:
 
 def aimed_at(radius: float | None, method: Method) -> Method:
     """The best of a method and a tangent at a radius named beforehand, for equal shares of alpha; the method alone for None."""
-    return method if radius is None else BestOf((method, Tangent(radius)))
+    return method if radius is None else BestOf((method, Tangent(check_radius(radius, "aim"))))
 
 
 def through_knots(

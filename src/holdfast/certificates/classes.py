@@ -12,10 +12,12 @@ from holdfast.bounds.search import largest_radius
 from holdfast.certificates.card import classes_card
 from holdfast.certificates.describe import describe_classes
 from holdfast.certificates.evidence import Provenance, check_claimed, check_claims
+from holdfast.certificates.feasibility import check_enough, smallest_n
 from holdfast.errors import InvalidArgument
+from holdfast.measures import DEFAULT_MEASURES
 from holdfast.noise import Noise
 from holdfast.scores import ScoreHistogram
-from holdfast.validation import check_alpha, check_radii
+from holdfast.validation import check_alpha, check_copies, check_radii
 
 CLASS_CLAIMS = ("scores", "gaps")
 
@@ -79,6 +81,16 @@ class ClassCertificate:
             )
         method.check_noise(noise)
         return wanted
+
+    @staticmethod
+    def check_n(n: int, claims: Sequence[str], alpha: float, method: Method, noise: Noise) -> None:
+        """Refuse an n with which, of two classes, not even full agreement would put one above the other; more take more."""
+        share, (score, margin) = alpha / len(claims), DEFAULT_MEASURES
+        least = {
+            "scores": lambda: smallest_n(score.info, share / 2, "both", method, noise),
+            "gaps": lambda: smallest_n(margin.info, share, "lower", method, noise),
+        }
+        check_enough(check_copies("n", n), alpha, {claim: least[claim]() for claim in claims})
 
     def __repr__(self) -> str:
         made = f"n={self.counts.n:,}, {self.counts.noise}, alpha={self.alpha:g}"

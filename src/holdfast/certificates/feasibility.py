@@ -1,7 +1,7 @@
 """The smallest n that can certify anything, even if every noisy copy agrees completely."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -33,6 +33,17 @@ def smallest_n(measure: MeasureInfo, alpha: float, sides: Sides, method: Method,
     except TypeError:  # somebody's own, which may change
         return _search.__wrapped__(measure, alpha, sides, method, noise)
     return _search(measure, alpha, sides, method, noise)
+
+
+def check_enough(n: int, alpha: float, needed: Mapping[str, int]) -> None:
+    """Refuse an n that is less than some claim needs; the claims share alpha."""
+    short = [claim for claim, least in needed.items() if n < least]
+    if short:
+        each = f" (each of {len(needed)} claims takes {alpha / len(needed):.3g} of it)" if len(needed) > 1 else ""
+        raise InvalidArgument(
+            f"n = {n:,} can never certify the {' or the '.join(short)} at alpha = {alpha:g}{each}, "
+            f"even if every noisy copy agrees; at least {max(needed.values()):,} are needed"
+        )
 
 
 # Settings may be made for every input: the search would take longer than choosing its class.

@@ -1,6 +1,6 @@
 """What one certificate is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, replace
 
 from holdfast.bounds import DEFAULT_METHOD, Method
@@ -8,11 +8,10 @@ from holdfast.bounds.method import check_method
 from holdfast.bounds.tangents import aimed_at
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.evidence import MOST_SELECTION, Evidence, Provenance, Selection, check_claims, claimable
-from holdfast.certificates.feasibility import smallest_n, smallest_n_for_label
-from holdfast.errors import InvalidArgument
+from holdfast.certificates.feasibility import check_enough, smallest_n, smallest_n_for_label
 from holdfast.measures import MeasureInfo
 from holdfast.noise import Noise
-from holdfast.validation import check_alpha, check_count, check_sides
+from holdfast.validation import check_alpha, check_copies, check_count, check_sides
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,15 @@ class Settings:
     aim: InitVar[float | None] = None
 
     def __post_init__(self, aim: float | None) -> None:
-        check_count("n", self.n)
+        check_copies("n", self.n)
         check_count("n0", self.n0, at_most=MOST_SELECTION)
         check_sides(self.sides)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_method(self.method)
         object.__setattr__(self, "method", aimed_at(aim, self.method))
         if self.claims is not None:
-            object.__setattr__(self, "claims", (self.claims,) if isinstance(self.claims, str) else tuple(self.claims))
+            named = isinstance(self.claims, Iterable) and not isinstance(self.claims, str)
+            object.__setattr__(self, "claims", tuple(self.claims) if named else (self.claims,))
 
     def resolved(self, measures: Sequence[MeasureInfo], noise: Noise) -> "Settings":
         """The same with its claims spelt out, refused if these measures and this noise do not allow them.
@@ -60,13 +60,7 @@ class Settings:
         needed = {info.name: smallest_n(info, share, sides, self.method, noise) for info in claimed}
         if "label" in claims:
             needed["label"] = smallest_n_for_label(share)
-        if self.n < max(needed.values()):
-            short = [claim for claim in claims if self.n < needed[claim]]
-            each = f" (each of {len(claims)} claims takes {share:.3g} of it)" if len(claims) > 1 else ""
-            raise InvalidArgument(
-                f"n = {self.n:,} can never certify the {' or the '.join(short)} at alpha = {self.alpha:g}{each}, "
-                f"even if every noisy copy agrees; at least {max(needed.values()):,} are needed"
-            )
+        check_enough(self.n, self.alpha, {claim: needed[claim] for claim in claims})
         return replace(self, claims=claims)
 
     def certificate(self, selection: Selection, evidence: Evidence, provenance: Provenance) -> Certificate:

@@ -55,7 +55,7 @@ def audit(
     from holdfast.zoo.datasets.open import open_dataset
 
     attack = Attack(steps, copies, restarts, clip)
-    plan = AuditPlan(options.numbers(radii, "--radii"), max_, measure, n, error, attack, options.seed_number(seed))
+    plan = AuditPlan(options.radii(radii), max_, measure, n, error, attack, options.seed_number(seed))
     opened = check_certified(Run.open(run))
     config = opened.config
     whole = open_dataset(data, split=split or str(config.get("split", "test")), size=config.get("size"))

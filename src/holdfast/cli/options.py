@@ -58,7 +58,8 @@ DATA: Any = typer.Option(
 SPLIT: Any = typer.Option("test", help="Which part of the dataset.")
 SIZE: Any = typer.Option(
     None,
-    help="For folders of images: resize them to so many pixels a side (default: 224), or 'original': keep size and grey as they are.",
+    help="For folders of images: resize them to so many pixels a side (default: 224), in colour, or such as 32-grey; or 'original': keep "
+    "size and grey as they are.",
 )
 SIGMA: Any = typer.Option(
     None, help="Standard deviation of Gaussian noise, in pixels of [0, 1]; certifies against l2 perturbations."
@@ -116,14 +117,26 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     return values
 
 
+def radii(text: str | None, option: str = "--radii") -> tuple[float, ...] | None:
+    """``"0,0.25,0.5"`` as radii."""
+    from holdfast.validation import check_radii
+
+    found = numbers(text, option)
+    if found is not None:
+        check_radii(found, option)
+    return found
+
+
 def image_size(text: str | None) -> int | str | None:
     """What image files are resized to, or ``"original"``; None for what is usual."""
-    if text in (None, ORIGINAL):
+    if text is None or text == ORIGINAL or text.endswith("-grey"):
         return text
     try:
         return int(text)
     except ValueError as error:
-        raise InvalidArgument(f"--size takes a number of pixels, or {ORIGINAL!r}, got {text!r}") from error
+        raise InvalidArgument(
+            f"--size takes a number of pixels, such as 32 or 32-grey, or {ORIGINAL!r}, got {text!r}"
+        ) from error
 
 
 def choice(value: str, option: str, known: tuple[str, ...]) -> str:

@@ -60,9 +60,7 @@ def recheck(
     from holdfast.smoothed import SmoothedClassifier
     from holdfast.zoo.datasets.open import open_dataset
 
-    asked = ClaimsAsked(
-        options.numbers(radii, "--radii") or (), margin, share, measure and measure_named(measure).name, max_
-    )
+    asked = ClaimsAsked(options.radii(radii) or (), margin, share, measure and measure_named(measure).name, max_)
     if not 0 <= require <= 1:
         raise InvalidArgument(f"--require must be a share of the claims, from 0 to 1, got {require!r}")
     if ledger is not None:

@@ -9,6 +9,7 @@ import typer
 
 from holdfast.cli import options
 from holdfast.cli.console import Terminal, check_new_file, check_place, note, say, write_new_file
+from holdfast.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from holdfast.runs.run import Run
@@ -52,12 +53,9 @@ def report(
     from holdfast.report.text import print_report
     from holdfast.report.thumbnails import pictures_of
     from holdfast.runs.run import Run
-    from holdfast.validation import check_radii
 
     options.choice(format_, "--format", FORMATS)
-    asked = options.numbers(radii, "--radii")
-    if asked is not None:
-        check_radii(asked)
+    asked = options.radii(radii)
     chosen = None if methods is None else options.words(methods)
     for method in chosen or ():
         method_named(method)
@@ -69,6 +67,10 @@ def report(
     if not printed:
         check_replaceable(page)
         check_place(page)
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise InvalidArgument(
+                f"--out is the HTML file and must end in .html, got {page}; --figures takes a folder for all files"
+            )
         if format_ == "text":
             check_place(folder / PAGE)
     elif out is not None:

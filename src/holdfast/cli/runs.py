@@ -25,14 +25,21 @@ def import_command(
     from holdfast.runs.imported import import_log
     from holdfast.scores.rounding import format_count
 
+    complete: list[str] = []
     run = import_log(
-        log, out, measure=measure, sigma=sigma, noise=None if noise is None else noise_named(noise), say=say
+        log,
+        out,
+        measure=measure,
+        sigma=sigma,
+        noise=None if noise is None else noise_named(noise),
+        say=complete.append,
     )
     known = "noise and norm unknown" if run.noise is None else run.noise.title.replace(" = ", " ")
     of = run.measures[0]
     if of != "label" and measure is None and run.origin is None and of not in log.name.lower():
         note(f"neither --measure nor the name of {log} says what its bounds are of; they are taken to be of the {of}")
-    say(f"imported {format_count(len(run), 'input')} ({of}, {known}) into {out}; next: {report_command(out)}")
+    done = complete or [f"imported {format_count(len(run), 'input')} ({of}, {known}) into {out}"]
+    say(f"{done[0]}; next: {report_command(out)}")
 
 
 def export(

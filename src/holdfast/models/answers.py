@@ -1,20 +1,36 @@
-"""Answers that were paid for, on disk: a row of numbers for each key, whatever process asks next."""
+"""Answers that were paid for, on disk: each reply as it came, and where the answer to each row is in it."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-
-import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import ModelError
 
 _AT_ONCE = 500
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS replies (number INTEGER PRIMARY KEY, rows INTEGER, body BLOB)",
+    "CREATE TABLE IF NOT EXISTS places (key BLOB PRIMARY KEY, reply INTEGER, place INTEGER) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of one request, before anything was made of it: whoever takes the scores out otherwise finds others.
+
+    Attributes:
+        rows: that were asked for.
+        places: of those that are wanted, by their keys.
+    """
+
+    body: bytes
+    rows: int
+    places: Mapping[bytes, int]
 
 
 class AnswerStore:
-    """A table of SQLite, written in one transaction for each batch: a process that is killed loses that of the present one."""
+    """Tables of SQLite, written in one transaction for each batch: a process that is killed loses the replies of the present one."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()
@@ -24,37 +40,47 @@ class AnswerStore:
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")  # a power cut may take the last few, and nothing else
             with self._base:
-                self._base.execute(
-                    "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, scores BLOB) WITHOUT ROWID"
-                )
+                for table in _TABLES:
+                    self._base.execute(table)
         except (sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
 
     def __len__(self) -> int:
-        (count,) = self._base.execute("SELECT count(*) FROM answers").fetchone()
+        (count,) = self._base.execute("SELECT count(*) FROM places").fetchone()
         return int(count)
 
-    def known(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float64]]:
-        """The answers that are there."""
-        found: dict[bytes, NDArray[np.float64]] = {}
+    def known(self, keys: Sequence[bytes]) -> list[Reply]:
+        """The replies in which these rows are answered, as far as there are any."""
+        found: dict[int, dict[bytes, int]] = {}
         with self._lock:
             try:
                 for first in range(0, len(keys), _AT_ONCE):
                     some = keys[first : first + _AT_ONCE]
-                    places = ",".join("?" * len(some))
-                    asked = f"SELECT key, scores FROM answers WHERE key IN ({places})"
-                    found |= {key: np.frombuffer(scores) for key, scores in self._base.execute(asked, some)}
-            except (sqlite3.Error, ValueError) as error:
+                    wanted = ",".join("?" * len(some))
+                    asked = f"SELECT key, reply, place FROM places WHERE key IN ({wanted})"
+                    for key, number, place in self._base.execute(asked, some):
+                        found.setdefault(number, {})[key] = place
+                replies = []
+                for number, places in found.items():
+                    body, rows = self._base.execute(
+                        "SELECT body, rows FROM replies WHERE number = ?", (number,)
+                    ).fetchone()
+                    replies.append(Reply(body, rows, places))
+                return replies
+            except (sqlite3.Error, TypeError) as error:
                 raise self._failed(error) from error
-        return found
 
-    def add(self, answers: Mapping[bytes, NDArray[np.float64]]) -> None:
-        """Keep answers; one that is there already stays."""
-        rows: Iterable[tuple[bytes, bytes]] = ((key, scores.tobytes()) for key, scores in answers.items())
+    def add(self, replies: Sequence[Reply]) -> None:
+        """Keep replies; a row that is answered already keeps its answer."""
         with self._lock:
             try:
                 with self._base:
-                    self._base.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", rows)
+                    for reply in replies:
+                        made = self._base.execute(
+                            "INSERT INTO replies (rows, body) VALUES (?, ?)", (reply.rows, reply.body)
+                        )
+                        rows = [(key, made.lastrowid, place) for key, place in reply.places.items()]
+                        self._base.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?)", rows)
             except sqlite3.Error as error:
                 raise self._failed(error) from error
 

@@ -3,6 +3,7 @@
 import math
 import random
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
@@ -51,7 +52,7 @@ class Endpoint:
             raise InvalidArgument(f"HTTP endpoints need httpx: {how_to_install('http')}")
         import httpx
 
-        parts = urlsplit(url)
+        parts = urlsplit(url if isinstance(url, str) else "")
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidArgument(
                 f"expected the URL of an endpoint, such as https://host/v1/models/net:predict, got {url!r}"
@@ -62,6 +63,7 @@ class Endpoint:
         self.pause = 1 / per_second if per_second > 0 else check_number("per_second", per_second, at_least=1e-9)
         self._retries = check_count("retries", retries, at_least=0)
         self._client = httpx.Client(headers=dict(headers), timeout=check_number("timeout", timeout, at_least=1e-3))
+        weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
         self._threads = ThreadPoolExecutor(self.connections, "holdfast-http")
         self._next = -math.inf
 

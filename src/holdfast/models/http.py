@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -15,7 +16,7 @@ from platformdirs import user_data_path
 from torch import Tensor
 
 from holdfast.errors import InvalidArgument, ModelError, UnsteadyModel
-from holdfast.models.answers import AnswerStore
+from holdfast.models.answers import AnswerStore, Reply
 from holdfast.models.check import SAME_ROUNDED, difference
 from holdfast.models.endpoint import SHOWN, Endpoint, Unanswered
 from holdfast.models.fingerprint import content_hash
@@ -23,32 +24,36 @@ from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 from holdfast.validation import check_count
 
+_LOOKS = 3
+_SECRET = re.compile("auth|cookie|key|secret|token", re.IGNORECASE)
+"""In the names of headers that say who asks, and may change; all others may choose what answers."""
+
 
 class HttpModel(Model):
     """Asks an endpoint for the class scores of noisy copies, many in one request.
 
-    Every answer is kept in a file, keyed by the endpoint, the form of its requests and the row's bytes, so that a run that is
-    resumed, verified or repeated with its seed asks for no noisy copy again. A request for new rows has one that was answered
-    before among them, and a spot check asks for its few rows: an endpoint that answers otherwise now is refused. What a question
-    may cost is said before the first request.
+    Every reply is kept in a file as it came, keyed by the endpoint, the form and headers of its requests and each row's bytes, so
+    that a run that is resumed, verified or repeated with its seed asks for no noisy copy again; ``answer`` is applied each time.
+    A request for new rows has one that was answered before among them, and a spot check asks for its few rows: an endpoint that
+    answers otherwise now is refused. What a question may cost is said before the first request.
 
     By default a request is TensorFlow Serving's and KServe's, ``{"instances": [row, ...]}``, and the answer
     ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
 
     Requires:
-        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another,
-        whatever chooses it (``headers`` may), and if ``answer`` changes.
+        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another.
 
     Parameters:
         url: where rows are posted to. What follows a # is the version.
         outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
         version: a name for the classifier that answers there, which you change whenever that changes. It makes the fingerprint.
-        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere.
+        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere. Those with auth, cookie, key,
+            secret or token in their names say who asks; with another of the others, every row is asked for again.
         store: the file of answers; by default one for each endpoint in the user's data folder.
         rows_at_once: of a request.
         connections: requests under way at a time.
         per_second: at most so many requests.
-        most_requests: refuse, before the first, a question that may take more.
+        most_requests: refuse, before the first, a question that will take more.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
         timeout: seconds for one answer.
         ask: makes the body of a request from an array of rows, to be sent as JSON; the same for the same rows.
@@ -90,17 +95,20 @@ class HttpModel(Model):
         self._most = None if most_requests is None else check_count("most_requests", most_requests)
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
-        self._known_as = f"{self._endpoint.url}\n{self._version or ''}".encode()
+        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _SECRET.search(pair[0])))
+        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._chosen))).encode()
         self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
         self.name = self._endpoint.name
 
     def fingerprint(self) -> str | None:
         """Of the URL and the version; None without a version, since others may answer there tomorrow."""
-        return None if self._version is None else content_hash((self._endpoint.url, self._version, self._logits))
+        known_as = (self._endpoint.url, self._version, self._logits, *self._chosen)
+        return None if self._version is None else content_hash(known_as)
 
     def expect(self, copies: int) -> None:
-        """Say how many requests that may take; refuse what is more than ``most_requests``."""
-        requests = -(-copies // self._rows)
+        """Say about how many requests that will take; refuse what is more than ``most_requests``."""
+        # One row of each was answered before. A few more look at the endpoint first.
+        requests = -(-copies // (self._rows - 1)) + _LOOKS
         if self._most is not None and requests > self._most:
             raise InvalidArgument(
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
@@ -108,8 +116,8 @@ class HttpModel(Model):
             )
         least = f", {requests * self._endpoint.pause:,.0f} s at least" if self._endpoint.pause else ""
         self._say(
-            f"up to {copies:,} noisy copies for {self.name}: {requests:,} requests{least}; {len(self.store):,} answers are known in "
-            f"{self.store.path}, and are not asked again"
+            f"up to {copies:,} noisy copies for {self.name}: about {requests:,} requests{least}; {len(self.store):,} answers are known "
+            f"in {self.store.path}, and are not asked again"
         )
 
     def probabilities(self, batch: Tensor) -> Tensor:
@@ -120,7 +128,7 @@ class HttpModel(Model):
         """What the endpoint says now; nothing of it is kept."""
         rows, found = batch.contiguous().numpy(), list[NDArray[np.float64]]()
         parts = [rows[first : first + self._rows] for first in range(0, len(rows), self._rows)]
-        self._post(parts, lambda _, scores: found.append(scores))
+        self._post(parts, lambda number, said: found.append(self._taken(said, len(parts[number]))))
         return as_probabilities(torch.from_numpy(np.concatenate(found)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
@@ -139,31 +147,38 @@ class HttpModel(Model):
             digest = start.copy()
             digest.update(row.tobytes())
             keys.append(digest.digest())
-        known = self.store.known(list(dict.fromkeys(keys)))
+        known = {
+            key: scores[place]
+            for reply in self.store.known(list(dict.fromkeys(keys)))
+            for scores in (self._taken(reply.body, reply.rows),)
+            for key, place in reply.places.items()
+        }
         places = {key: place for place, key in enumerate(keys) if key not in known}
         missing = list(places)
         # The sampler's probe is the last row of every batch.
         again = keys[-1:] if keys[-1] in known else []
         places |= dict.fromkeys(again, len(keys) - 1)
         room = self._rows - len(again)
-        parts = [missing[first : first + room] + again for first in range(0, len(missing), room)]
-        fresh: dict[bytes, NDArray[np.float64]] = {}
+        parts = [missing[first : first + room] for first in range(0, len(missing), room)]
+        fresh: list[Reply] = []
 
-        def keep(number: int, scores: NDArray[np.float64]) -> None:
-            answers = dict(zip(parts[number], scores, strict=True))
-            for key in again:
-                self._compare(answers.pop(key), known[key])
-            fresh.update(answers)
+        def keep(number: int, said: bytes) -> None:
+            new = parts[number]
+            scores = self._taken(said, len(new) + len(again))
+            for key, now in zip(again, scores[len(new) :], strict=True):
+                self._compare(now, known[key])
+            fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(new)}))
+            known.update(zip(new, scores, strict=False))
 
         try:
-            self._post([rows[[places[key] for key in part]] for part in parts], keep)
+            self._post([rows[[places[key] for key in new + again]] for new in parts], keep)
         except Unanswered as error:
+            kept = len(self.store) + sum(len(reply.places) for reply in fresh)
             raise ModelError(
-                f"{error}; {len(self.store) + len(fresh):,} answers are kept in {self.store.path}: the same command goes on from there"
+                f"{error}; {kept:,} answers are kept in {self.store.path}: the same command goes on from there"
             ) from error
         finally:
             self.store.add(fresh)
-        known |= fresh
         shapes = {scores.shape for scores in known.values()}
         if len(shapes) > 1:
             raise ModelError(
@@ -180,13 +195,12 @@ class HttpModel(Model):
                 f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
             )
 
-    def _post(self, parts: Sequence[NDArray[np.float32]], take: Callable[[int, NDArray[np.float64]], None]) -> None:
-        """Ask for the scores of the rows of each part; ``take`` is given a part's number and its scores."""
-        bodies = [json.dumps(self._ask(rows)).encode() for rows in parts]
-        self._endpoint.post(bodies, lambda number, said: take(number, self._scores_in(said, len(parts[number]))))
+    def _post(self, parts: Sequence[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
+        """Ask about the rows of each part; ``take`` is given a part's number and what was said."""
+        self._endpoint.post([json.dumps(self._ask(rows)).encode() for rows in parts], take)
 
-    def _scores_in(self, said: bytes, rows: int) -> NDArray[np.float64]:
-        """One row of numbers for each row."""
+    def _taken(self, said: bytes, rows: int) -> NDArray[np.float64]:
+        """The scores in a reply, one row of numbers for each that was asked for."""
         try:
             scores = np.asarray(self._answer(json.loads(said)), dtype=np.float64)
         except Exception as error:

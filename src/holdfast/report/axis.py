@@ -21,11 +21,16 @@ def radius_axis(runs: Sequence[Run], question: Question) -> tuple[float, ...]:
         named.update(run.radii or ())
         named.update(() if run.noise is None else (run.noise.scale,))
         named.update(() if run.audit is None else run.audit.notes.radii)
-    theirs = max(_furthest(run) for run in runs)
-    furthest = max(theirs, *(radius for radius in named if not 0 < _FAR * theirs < radius))
+    furthest = chart_end(runs, tuple(named))
     step = _round_step(furthest)
     count = math.ceil(Decimal(repr(furthest)) / step)
     return tuple(sorted(named | {float(step * k) for k in range(count + 1)}))
+
+
+def chart_end(runs: Sequence[Run], radii: Sequence[float]) -> float:
+    """Where charts end: at the last radius, but for those that are far beyond where the runs end."""
+    theirs = max(_furthest(run) for run in runs)
+    return max(theirs, *(radius for radius in radii if not 0 < _FAR * theirs < radius))
 
 
 def _furthest(run: Run) -> float:

@@ -14,6 +14,7 @@ from holdfast.certificates.proportions import LEVEL, share_intervals
 from holdfast.noise import describe_step
 from holdfast.printable import printable
 from holdfast.report.accuracy import Question, measures_of
+from holdfast.report.axis import chart_end
 from holdfast.report.fixed_point import UNIT, floor_units, lower_codes, support_units, threshold_units, upper_codes
 from holdfast.report.thumbnails import Sheets, sheets_of
 from holdfast.runs.audit import Audit
@@ -72,6 +73,7 @@ def payload(
             "version": installed_version(),
             "unit": UNIT,
             "radii": [format_number(radius) for radius in radii],
+            "chartEnd": chart_end(runs, radii),
             "measures": [_described(runs, measure, question) for measure in measures_of(runs)],
             "norms": list(dict.fromkeys(run.radii_in for run in runs)),
             "start": {"radius": _start(runs[0], question, radii)},

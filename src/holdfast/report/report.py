@@ -71,7 +71,7 @@ def write_report(
         if not isinstance(run, Run):
             raise InvalidArgument(f'expected runs, such as Run.open("runs/b"), got {run!r}')
     question = Question(
-        None if radii is None else tuple(check_radii(np.atleast_1d(check_numbers("radii", radii))).tolist()),
+        None if radii is None else tuple(check_radii(np.atleast_1d(check_numbers("radii", radii)), "radii").tolist()),
         None if thresholds is None else tuple(np.atleast_1d(check_numbers("thresholds", thresholds)).tolist()),
         None if methods is None else tuple(map(_name, several(methods))),
     )

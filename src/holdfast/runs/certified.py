@@ -12,7 +12,7 @@ from holdfast.bounds import Curve, Method, bound
 from holdfast.bounds.named import as_method
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.label import LabelCertificate
-from holdfast.errors import InvalidArgument, RunError
+from holdfast.errors import RunError
 from holdfast.noise import Noise, noise_text, sampled_noise
 from holdfast.runs.calibration_checks import check_held_out, check_whole
 from holdfast.runs.folder import recorded_noise
@@ -21,7 +21,7 @@ from holdfast.runs.run import Answers, Run
 from holdfast.runs.store import Entry, read_columns, read_entries, read_scores, read_shifts
 from holdfast.runs.tsv import PAPER_RADII, LogOrigin, log_table, with_origin
 from holdfast.scores import OccupiedCounters, RandomOrder
-from holdfast.validation import check_radii
+from holdfast.validation import check_position, check_radii
 
 PAPER = "cdf-dkw"
 BASELINE = "naive-hoeffding"
@@ -67,9 +67,7 @@ class CertifiedRun(Run):
             wanted[position] = True
             found = list(self.some(wanted))
             return found if position.step is None or position.step > 0 else found[::-1]
-        if not isinstance(position, int | np.integer) or not -len(self) <= position < len(self):
-            raise InvalidArgument(f"{self.path} has {len(self):,} inputs: expected a position from 0, got {position!r}")
-        wanted[position] = True
+        wanted[check_position(self.path, position, len(self))] = True
         return next(self.some(wanted))
 
     def some(self, where: NDArray[np.bool_]) -> Iterator[Entry]:
@@ -192,5 +190,6 @@ class CertifiedRun(Run):
             alpha=self.config["alpha"],
             claims=self.measures,
             sides=self.config["sides"],
+            units=" ".join(self.units.split()),
         )
         return with_origin(log, origin)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Method
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.proportions import clopper_pearson_lower
 from holdfast.errors import InvalidArgument, RunError, reading
 from holdfast.measures import MeasureInfo, measure_named
 from holdfast.noise import Gaussian, Noise, as_noise, noise_fields, noise_named
@@ -38,6 +39,10 @@ from holdfast.runs.tsv import (
 from holdfast.scores.rounding import floor_significant
 
 _TABLE = "imported.parquet"
+_SUREST = 1 - 2.0**-53
+"""Of a vote: what more would take a bound nearer to one than a float is, from 10^16 copies."""
+_ROUNDED = 1.01
+"""Others round to nearest."""
 _METHODS = ("cdf-dkw", "naive-hoeffding")
 """As the paper calls the columns of its logs, in their order: those of a log that does not say."""
 
@@ -77,6 +82,8 @@ def import_log(
         raise InvalidArgument(f"{source} says that its noise is {origin.noise}, got {given}; leave the noise out")
     if given is not None:
         config.update(noise_fields(given))
+        if config["measure"] == "label":
+            _check_radii(source, log, given, origin)
     if origin is not None:
         config.update(origin.facts())
     if RunFolder.holds_run(out) and isinstance(there := Run.open(out), ImportedRun) and there.holds(config, log):
@@ -113,6 +120,18 @@ def _measure(source: Path, log: pa.Table, measure: str | MeasureInfo | None) -> 
             f"{source} holds bounds outside [{low:g}, {high:g}], so it is no log of the {info.name}; name another measure"
         )
     return info
+
+
+def _check_radii(source: Path, log: pa.Table, noise: Noise, origin: LogOrigin | None) -> None:
+    """Refuse label radii that no votes give with this noise: not even those of copies that all agree."""
+    share = None if origin is None else origin.alpha / len(origin.claims)
+    votes = _SUREST if origin is None or share is None else clopper_pearson_lower(origin.n, origin.n, share)
+    most, found = noise.radius(votes, 0.5), float(log_numbers(log).max())
+    if found > _ROUNDED * most:
+        raise InvalidArgument(
+            f"{source} has the label radius {found:g}, and with {noise.title} there is none beyond {most:.3g}, even if all noisy copies "
+            f"agree; name another noise, or copy the log again"
+        )
 
 
 def _named(name: str) -> str | None:
@@ -162,6 +181,8 @@ class ImportedRun(Run):
             yield f"run.json says that the log is of the {self.measures[0]}, which it is not"
         elif self.radii is not None:
             _measure(self.path / _TABLE, self.log, self.measure(self.measures[0]))
+        elif self.noise is not None:
+            _check_radii(self.path / _TABLE, self.log, self.noise, self.origin)
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """A log has bounds, and no samples to compute others from."""

@@ -91,7 +91,7 @@ class Run(ABC):
     @property
     def units(self) -> str:
         """What radii are in, where that is not the input's own units; empty where it is."""
-        return str(self.config.get("provenance", {}).get("units", ""))
+        return str(self.config.get("provenance", self.config).get("units", ""))
 
     @property
     def radii_in(self) -> str:
@@ -274,7 +274,7 @@ class Run(ABC):
         """
         from holdfast.runs.frame import frame
 
-        return frame(self, self.usual_radii if radii is None else check_radii(radii).ravel().tolist(), method)
+        return frame(self, self.usual_radii if radii is None else check_radii(radii, "radii").ravel().tolist(), method)
 
     def report(
         self,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -55,6 +56,7 @@ class LogOrigin:
         noise: as ``--noise`` takes it, such as ``gaussian:0.25``; empty for one that has no such name.
         methods: of the bounds, in the order of the log's columns, by name.
         alpha: of a whole certificate; its ``claims`` share it.
+        units: what radii are in, if that is not the input's own units; a column only then.
     """
 
     measure: str
@@ -65,6 +67,7 @@ class LogOrigin:
     alpha: float
     claims: tuple[str, ...]
     sides: str
+    units: str = ""
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
@@ -76,22 +79,24 @@ class LogOrigin:
         if len(self.methods) != (1 if self.measure == "label" else 2) or self.measure not in self.claims:
             raise InvalidArgument(f"a log of the {self.measure} holds no {', '.join(self.methods)} of {self.claims}")
 
-    def cells(self) -> list[str]:
-        """What each column holds."""
-        return [",".join(each) if isinstance(each, tuple) else str(each) for each in asdict(self).values()]
+    def cells(self) -> dict[str, str]:
+        """What each column holds, by its name."""
+        said = {name: value for name, value in asdict(self).items() if value or name != "units"}
+        return {name: ",".join(each) if isinstance(each, tuple) else str(each) for name, each in said.items()}
 
     @classmethod
     def parse(cls, cells: Sequence[str]) -> Self:
         """The inverse of :meth:`cells`."""
-        measure, noise, methods, n, n0, alpha, claims, sides = cells
+        measure, noise, methods, n, n0, alpha, claims, sides, *units = cells
         if noise:
             noise_named(noise)
         shared = tuple(claims.split(","))
-        return cls(measure, noise, tuple(methods.split(",")), int(n), int(n0), float(alpha), shared, sides)
+        return cls(measure, noise, tuple(methods.split(",")), int(n), int(n0), float(alpha), shared, sides, *units)
 
     def facts(self) -> dict[str, Any]:
         """What ``run.json`` keeps of it, beside measure and noise."""
-        return {name: value for name, value in asdict(self).items() if name not in ("measure", "noise")}
+        without = ("measure", "noise") if self.units else ("measure", "noise", "units")
+        return {name: value for name, value in asdict(self).items() if name not in without}
 
     @classmethod
     def recorded(cls, config: Mapping[str, Any]) -> Self | None:
@@ -100,17 +105,19 @@ class LogOrigin:
             return None
         with reading(CONFIG, RunError, "does not say what the bounds of a log are", remedy="import the log again"):
             noise = recorded_noise(config)
-            said = {field.name: config[field.name] for field in fields(cls) if field.name != "noise"}
+            said = {field.name: config[field.name] for field in fields(cls) if field.name not in ("noise", "units")}
             said |= {name: tuple(config[name]) for name in ("methods", "claims")}
-            return cls(**said, noise="" if noise is None else noise_text(noise))
+            units = str(config.get("units", ""))
+            return cls(**said, noise="" if noise is None else noise_text(noise), units=units)
 
 
-ORIGIN_COLUMNS = tuple(field.name for field in fields(LogOrigin))
+_WITH_UNITS = tuple(field.name for field in fields(LogOrigin))
+ORIGIN_COLUMNS = _WITH_UNITS[:-1]
 
 
 def with_origin(log: pa.Table, origin: LogOrigin | None) -> pa.Table:
     """The same log with what is known of its bounds."""
-    return log.replace_schema_metadata(None if origin is None else {_ORIGIN: json.dumps(origin.cells())})
+    return log.replace_schema_metadata(None if origin is None else {_ORIGIN: json.dumps([*origin.cells().values()])})
 
 
 def origin_of(log: pa.Table) -> LogOrigin | None:
@@ -154,8 +161,9 @@ def write_log(path: Path, log: pa.Table) -> None:
 def log_lines(log: pa.Table) -> Iterator[str]:
     """A log as it is written."""
     origin = origin_of(log)
-    further = [] if origin is None else origin.cells()
-    yield "\t".join([*log.column_names, *(ORIGIN_COLUMNS if further else ())]) + "\n"
+    said = {} if origin is None else origin.cells()
+    further = said.values()
+    yield "\t".join([*log.column_names, *said]) + "\n"
     for batch in log.to_batches(max_chunksize=_ROWS):
         for index, label, predicted, *numbers, correct, seconds in zip(*batch.to_pydict().values(), strict=True):
             rounded = [format(floor_significant(number, 3), ".3") for number in numbers]
@@ -175,7 +183,8 @@ def read_log(path: Path) -> pa.Table:
 def parse_log(path: Path, lines: Sequence[str]) -> pa.Table:
     """The lines of a log; ``path`` is where they come from. Each input may appear once, and numbers must make sense."""
     columns = tuple(lines[0].rstrip("\n").split("\t")) if lines else ()
-    header = columns[: -len(ORIGIN_COLUMNS)] if columns[-len(ORIGIN_COLUMNS) :] == ORIGIN_COLUMNS else columns
+    own = next((each for each in (_WITH_UNITS, ORIGIN_COLUMNS) if columns[-len(each) :] == each), ())
+    header = columns[: len(columns) - len(own)]
     if header not in (COHEN_COLUMNS, PAPER_COLUMNS):
         raise RunError(
             f"{path} has the columns {', '.join(header) or '(none)'}; expected '{', '.join(COHEN_COLUMNS)}' (Cohen et al.) "
@@ -243,9 +252,20 @@ def _parse(where: str, cells: Sequence[str]) -> tuple[int, int, int, list[float]
             f"{where}: correct must be 1 where predict is the label and 0 elsewhere, got {cells[-2]} for "
             f"predict {predicted} and label {label}"
         )
+    if index < 0 or label < 0 or predicted < -1:
+        raise RunError(
+            f"{where}: idx and label must be whole numbers from 0, and predict a class from 0 or -1 for an abstention, got "
+            f"{index}, {label} and {predicted}"
+        )
     low = 0.0 if len(numbers) == 1 else -math.inf
-    if not all(low <= value <= math.inf for value in numbers):
-        raise RunError(f"{where}: numbers must lie in [{low:g}, inf], got {numbers}")
+    if not all(low <= value < math.inf for value in numbers):
+        raise RunError(f"{where}: numbers must be finite and at least {low:g}, got {numbers}")
+    radii = len(PAPER_RADII)
+    if any(further > nearer for k in (0, radii) for nearer, further in pairwise(numbers[k : k + radii])):
+        raise RunError(
+            f"{where}: a bound is larger at a larger radius, which cannot be: a perturbation within the smaller is within the larger; got "
+            f"{numbers}"
+        )
     return index, label, predicted, numbers, seconds
 
 

@@ -19,7 +19,7 @@ from holdfast.sampling.span import Counting, Counts, NoiseSpan
 from holdfast.sequential import AdaptiveRadius, Decision, SequentialTest
 from holdfast.sequential.looks import Look
 from holdfast.sequential.radius import RadiusSearch
-from holdfast.validation import check_count
+from holdfast.validation import check_copies, check_count
 
 T = TypeVar("T")
 Step = Generator[Sequence[NoiseSpan], Sequence[Counts], T]
@@ -62,7 +62,7 @@ class Request(ABC, Generic[T]):
 
     def __post_init__(self) -> None:
         check_count("n0", self.n0, at_most=MOST_SELECTION)
-        check_count("n", self.n)
+        check_copies("n", self.n)
 
     @abstractmethod
     def steps(self) -> Step[T]:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.bounds.tangent import FARTHEST, Pilot, TangentFamily, joined, summarise
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.noise import Noise, as_noise
 from holdfast.notebook import Bar, card
 from holdfast.scores import Exceedances, Scores, ScoreSamples
 from holdfast.scores.rounding import format_number
-from holdfast.validation import check_alpha, check_count, check_radius, check_support, check_threshold
+from holdfast.validation import check_alpha, check_copies, check_radius, check_support, check_threshold
 
 _PILOT = 250
 _GROWTH = 0.1
@@ -77,6 +77,8 @@ def decide(
     Requires:
         Independent scores from one distribution.
     """
+    if not callable(draw):
+        raise InvalidArgument(f"draw must be a function from a number n to n fresh scores, got {draw!r}")
     test = SequentialTest(
         at_least=at_least,
         radius=radius,
@@ -106,7 +108,7 @@ class SequentialTest:
     def __init__(
         self, *, at_least: float, radius: float, noise: Noise, support: tuple[float, float], alpha: float, n_max: int
     ) -> None:
-        self.n_max = check_count("n_max", n_max, at_least=2)
+        self.n_max = check_copies("n_max", n_max, at_least=2)
         self.drawn = 0
         self.subject = "the average"
         self.decision: Decision | None = None

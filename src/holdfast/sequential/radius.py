@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from holdfast.bands import Empirical
 from holdfast.bounds import CDF, bound
 from holdfast.errors import InvalidArgument, InvalidInput
 from holdfast.notebook import Bar, card
-from holdfast.scores import Scores, ScoreSamples
+from holdfast.scores import ScoreHistogram, Scores
 from holdfast.scores.rounding import floor_decimals, format_number
-from holdfast.validation import check_alpha, check_count, check_number, check_threshold
+from holdfast.validation import check_alpha, check_copies, check_number, check_threshold
 
 _FIRST_LOOK = 500
 
@@ -79,7 +77,7 @@ class RadiusSearch:
     """
 
     def __init__(self, *, at_least: float, within: float, alpha: float, n_max: int) -> None:
-        self.n_max = check_count("n_max", n_max, at_least=2)
+        self.n_max = check_copies("n_max", n_max, at_least=2)
         self.drawn = 0
         self.result: AdaptiveRadius | None = None
         self._alpha, self._at_least = check_alpha(alpha), check_number("at_least", at_least)
@@ -105,7 +103,7 @@ class RadiusSearch:
         self.drawn = look
         at_least = check_threshold(self._at_least, scores.support)
         if self._most is None:
-            unanimous = ScoreSamples(np.full(self.n_max, scores.support[1]), support=scores.support, noise=scores.noise)
+            unanimous = ScoreHistogram([0, 0, self.n_max], support=scores.support, noise=scores.noise)
             self._most = bound(unanimous, alpha=self._share).radius(at_least=at_least)
         curve = bound(scores, alpha=self._share)
         radius = curve.radius(at_least=at_least)

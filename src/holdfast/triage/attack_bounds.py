@@ -1,7 +1,8 @@
 """What an adversary within the radius can do to each labelled input, bounded by its certificate."""
 
 import operator
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ class Origin:
     Attributes:
         sum_tolerance: how far the probabilities of one noisy copy may be from summing to one.
         step: of the grid that the classifier rounds its input to.
+        units: what the radius is in, if that is not the input's own units.
     """
 
     noise: Noise
@@ -37,6 +39,7 @@ class Origin:
     precision: str
     sum_tolerance: float = SUM_TOLERANCE
     step: float = 0.0
+    units: str = ""
 
     @classmethod
     def of(cls, certificate: Certificate) -> "Origin":
@@ -48,24 +51,24 @@ class Origin:
             )
         made, evidence = certificate.provenance, certificate.evidence
         bins, tolerance = evidence["score"].grid.bins, sum_tolerance(evidence.measure("score"))
-        return cls(
-            certificate.noise, certificate.n, certificate.n0, bins, made.model, made.precision, tolerance, made.step
-        )
+        counted, network = (certificate.n, certificate.n0, bins), (made.model, made.precision)
+        return cls(certificate.noise, *counted, *network, tolerance, made.step, made.units)
 
     def __str__(self) -> str:
         copies = f"{self.n:,} + {self.n0:,} noisy copies, counted in {self.bins:,} bins"
         sums = f"probabilities that sum to one within {self.sum_tolerance:.3g}"
         grid = f", inputs in steps of {describe_step(self.step)}" if self.step else ""
-        return f"the model {self.model} at {self.precision} with {self.noise.title}{grid} ({copies}, {sums})"
+        units = f", radii in {self.units}" if self.units else ""
+        return f"the model {self.model} at {self.precision} with {self.noise.title}{grid}{units} ({copies}, {sums})"
 
     def rule(self, threshold: float, alpha: float) -> AcceptanceRule:
         """The service's rule with as many copies."""
         return AcceptanceRule(threshold, self.n, self.n0, alpha, self.sum_tolerance)
 
     @property
-    def network(self) -> tuple[Noise, float, str, str]:
-        """Noise, grid, model and precision, as the certificate records them."""
-        return self.noise, self.step, self.model, self.precision
+    def network(self) -> tuple[Noise, float, str, str, str]:
+        """Noise, grid, model, precision and units, as the certificate records them."""
+        return self.noise, self.step, self.model, self.precision, self.units
 
     def allows(self, other: "Origin") -> bool:
         """Whether a rule that was chosen for these counts may be used with the other's.
@@ -79,8 +82,9 @@ class Origin:
         return other.network == self.network and nested and as_exact and other.n >= self.n and other.n0 >= self.n0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**asdict(self), **noise_fields(self.noise)}
+        """Plain values for JSON; units that are the input's are left out."""
+        plain = {name: value for name, value in asdict(self).items() if value or name != "units"}
+        return {**plain, **noise_fields(self.noise)}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Origin":
@@ -139,7 +143,7 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     found: list[tuple[bool, float, float, float, float]] = []
     origin: Origin | None = None
     keys: set[tuple[int, int]] = set()
-    for certificate, label in labelled:
+    for certificate, label in _pairs(labelled):
         mine = Origin.of(certificate)
         origin = mine if origin is None else origin
         if mine != origin:
@@ -171,6 +175,17 @@ def bound_attacks(labelled: Labelled, *, radius: float, alpha: float) -> tuple[A
     most = 1 + origin.sum_tolerance
     other = np.clip(np.minimum((most - lead_) / 2, most - low_), 0.0, 1.0)
     return AttackBounds(alpha, right, low_, high_, other, lead_ > 0, average), origin
+
+
+def _pairs(labelled: Labelled) -> Iterator[tuple[Certificate, int]]:
+    """Each pair of a certificate and a label; whatever else was given is refused."""
+    for pair in labelled if isinstance(labelled, Iterable) else (labelled,):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], Certificate):
+            raise InvalidInput(
+                f"triage needs pairs of a certificate and its label, such as run.labelled() or zip(certificates, labels), got "
+                f"{reprlib.repr(pair)}"
+            )
+        yield pair
 
 
 def _check_label(label: int) -> int:

@@ -18,6 +18,8 @@ from holdfast.validation import check_count, check_numbers, check_share
 _log = logging.getLogger("holdfast.drift")
 _MOST_PATHS = 2**31
 """SciPy leaves the exact computation, without which there is no guarantee, where sizes without their common factor multiply to this."""
+_TELLING = 10
+"""So many different scores do not come again by chance, to the last digit."""
 _ROOM = 1e-9
 """Far more than rounding takes off a p-value."""
 
@@ -41,6 +43,7 @@ class Drift:
         p_value: at most ``alpha`` with probability at most ``alpha`` without drift.
         score: where the two distributions are furthest apart.
         calibration_share, share: of the calibration and of the new inputs, the part whose average score is at most ``score``.
+        same: whether the scores are those of the calibration inputs, every one: then nothing new was looked at.
     """
 
     calibration_inputs: int
@@ -50,6 +53,7 @@ class Drift:
     score: float
     calibration_share: float
     share: float
+    same: bool = False
 
     @property
     def drifted(self) -> bool:
@@ -62,6 +66,11 @@ class Drift:
             f"{self.calibration_share:.1%} of the {self.calibration_inputs:,} calibration inputs"
         )
         alpha = format_number(self.alpha)
+        if self.same:
+            return (
+                f"These are the calibration inputs: all {self.inputs:,} average scores are as they were then, to the last digit. "
+                f"That says nothing of new inputs; certify those, and compare them."
+            )
         if self.drifted:
             return (
                 f"Drift: {seen} (p = {_p_shown(self.p_value)}, a false alarm with probability at most {alpha}). The guarantee holds for "
@@ -104,6 +113,7 @@ def drift_test(calibration: ArrayLike, new: ArrayLike, *, alpha: float) -> Drift
         score=at,
         calibration_share=float(np.mean(old <= at)),
         share=float(np.mean(found <= at)),
+        same=bool(np.array_equal(np.sort(old), np.sort(found))) and np.unique(found).size >= _TELLING,
     )
 
 

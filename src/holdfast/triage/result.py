@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from holdfast.certificates.certificate import Certificate
+from holdfast.certificates.describe import in_norm
 from holdfast.certificates.settings import Settings
 from holdfast.certificates.spot_check import SpotCheck
 from holdfast.errors import InvalidArgument, InvalidInput, reading
@@ -194,12 +195,13 @@ class Triage:
     def __repr__(self) -> str:
         row = self.chosen
         rule = "everything to a human" if row is None else f"accepts from {format_number(row.threshold)}"
-        promise = f"radius={self.radius:g}, epsilon={self.epsilon:g}, delta={self.delta:g}"
+        promise = f"radius={self.radius:g}{in_norm(self.origin.noise, self.origin.units)}, epsilon={self.epsilon:g}, delta={self.delta:g}"
         return f"Triage({rule}; {promise}; {self.inputs:,} inputs, {len(self.rows)} thresholds)"
 
     def __str__(self) -> str:
+        within = in_norm(self.origin.noise, self.origin.units)
         grid = f" in steps of {describe_step(self.origin.step)}" if self.origin.step else ""
-        promise = f"whatever perturbations{grid} up to radius {format_number(self.radius)} an adversary chooses"
+        promise = f"whatever perturbations{grid} up to radius {format_number(self.radius)}{within} an adversary chooses"
         sure = f"(with probability at least {1 - Decimal(repr(self.delta))})"
         row = self.chosen
         if row is None:

@@ -91,7 +91,7 @@ function entryFigures(run, name, measure, input) {
   const figures = [element("figure", {},
     lineChart({
       label: `Certified average ${measure.title} of input ${run.index[input]} against the radius`,
-      xs, lines, xLabel: RADIUS_LABEL, yLabel: `average ${measure.title}`, xMax: xs[xs.length - 1],
+      xs, lines, xLabel: RADIUS_LABEL, yLabel: `average ${measure.title}`, xMax: CHART_END,
       yMin: measure.low, yMax: measure.high, marker: xs[state.radius], traces: points.length ? [{ colour: "colour-6", points }] : [],
     }),
     legend,

@@ -1,6 +1,6 @@
 // From the numbers in the file to the page.
 const PHONE = matchMedia("(max-width: 640px)"); // the same width as in page.css
-let RADII, RADIUS_LABEL, MEASURES, RUNS, INTERVALS, LEVEL_TEXT, state;
+let RADII, CHART_END, RADIUS_LABEL, MEASURES, RUNS, INTERVALS, LEVEL_TEXT, state;
 
 function changed() {
   drawOverview();
@@ -46,6 +46,7 @@ async function main() {
   const facts = JSON.parse(byId("document").textContent);
   const buffer = await unpack(byId("columns").textContent.trim());
   RADII = facts.radii;
+  CHART_END = facts.chartEnd; // radii far beyond it are there for the slider and the tables
   RADIUS_LABEL = `radius of the perturbation (${facts.norms.map(symbols).join(" or ")})`;
   MEASURES = new Map(facts.measures.map((each) => [each.name, each]));
   LEVEL_TEXT = `${Math.round(100 * Number(facts.intervals.level))}%`;

@@ -126,7 +126,7 @@ function drawByRadius(shown, threshold) {
     label: `Certified accuracy against radius, for inputs that ${claimText(threshold)}`,
     xs, lines,
     xLabel: RADIUS_LABEL,
-    xMax: xs[xs.length - 1],
+    xMax: CHART_END,
     yText: (tick) => `${Math.round(100 * tick)}%`,
     marker: xs[state.radius],
     onPick: (value) => { state.radius = nearest(xs, value); changed(); },

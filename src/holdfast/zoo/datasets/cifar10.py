@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.budgets import PIXELS, read_text
+from holdfast.budgets import PIXELS, ROWS, read_text
 from holdfast.errors import DatasetError, reading
 from holdfast.zoo.datasets.labelled import LabelledInputs
 
@@ -53,12 +53,13 @@ def load_cifar10(folder: Path, split: str) -> LabelledInputs:
 
 
 def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    with reading(path, DatasetError, "cannot be read", remedy="expected all of CIFAR-10 in one folder"):
-        content = path.read_bytes()
     size = 1 + int(np.prod(_SHAPE))
-    if len(content) == 0 or len(content) % size:
-        raise DatasetError(f"{path} has {len(content)} bytes, expected a multiple of {size}; copy it again")
-    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
+    with reading(path, DatasetError, "cannot be read", remedy="expected all of CIFAR-10 in one folder"):
+        found = path.stat().st_size
+        if found == 0 or found % size:
+            raise DatasetError(f"{path} has {found} bytes, expected a multiple of {size}; copy it again")
+        ROWS.check(path, found // size, DatasetError)
+        rows = np.fromfile(path, dtype=np.uint8, count=found).reshape(-1, size)
     return rows[:, 1:].reshape(-1, *_SHAPE), rows[:, 0].astype(np.int64)
 
 

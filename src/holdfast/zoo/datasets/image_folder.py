@@ -20,7 +20,7 @@ from holdfast.zoo.datasets.labelled import LabelledData
 SIZE = 224
 _SHORTER_SIDE = 256
 _LARGEST = 4_096
-ORIGINAL = "original"
+ORIGINAL, GREY = "original", "grey"
 _GREY = ("1", "L", "LA")
 """Pillow's modes of images without colour."""
 _REMEDY = "copy it again, or take it out of the folder"
@@ -46,13 +46,17 @@ class Transform:
         with unreadable, Image.open(path, formats=FORMATS) as file:
             PIXELS.check(path, file.width * file.height, DatasetError)
             if not self.original:
-                return _cut(file.convert("RGB"), self.height)
+                return _cut(file.convert(self._mode), self.height)
             if file.size != (self.width, self.height) or (self.channels == 1 and file.mode not in _GREY):
                 raise DatasetError(
                     f"{path} is of {described(file)}, and the first image of {self}: as they are, all must be alike; give a size to "
                     f"resize them to, such as --size {SIZE}"
                 )
-            return file.convert("L" if self.channels == 1 else "RGB")
+            return file.convert(self._mode)
+
+    @property
+    def _mode(self) -> str:
+        return "L" if self.channels == 1 else "RGB"
 
     def __str__(self) -> str:
         return f"{self.height} x {self.width}{', grey' if self.channels == 1 else ''}"
@@ -110,15 +114,18 @@ class ImageFolder(LabelledData):
                 Image.open(path, formats=FORMATS) as file,
             ):
                 resized = file.size != (self.transform.width, self.transform.height)
-                coloured = file.mode in _GREY and self.transform.channels == 3
+                coloured = (file.mode in _GREY) != (self.transform.channels == 1)
                 if resized or coloured or "A" in file.mode or "transparency" in file.info:
                     seen.append(described(file))
         if not seen:
             return ""
-        kept = "" if self.transform.original else "; --size original keeps sizes and grey as they are"
+        made = self.transform
+        grey = f", --size {made.height}-{GREY} only resizes" if "grey" in seen[0] and made.channels == 3 else ""
+        kept = "" if made.original else f"; --size original keeps sizes and grey as they are{grey}"
         return (
-            f"{len(seen):,} of {format_count(len(self), 'image')} of {self.name}, such as one of {seen[0]}, are made {self.transform}, "
-            f"{'grey' if self.transform.channels == 1 else 'colour'}, without transparency: a radius is measured after that{kept}"
+            f"{len(seen):,} of {format_count(len(self), 'image')} of {self.name}, such as one of {seen[0]}, are made "
+            f"{made.height} x {made.width}, {'grey' if made.channels == 1 else 'colour'}, without transparency: a radius is measured "
+            f"after that{kept}"
         )
 
     def digest(self) -> str:
@@ -133,8 +140,8 @@ class ImageFolder(LabelledData):
 def load_image_folder(folder: Path, split: str, size: int | str | None = None) -> ImageFolder | None:
     """Read the names in ``folder/split/CLASS/*.jpg``, or in ``folder/CLASS/*.jpg``; None if there are none.
 
-    ``size`` is what images are resized to, or ``"original"``, where all must be alike. Classes are numbered in the order of
-    their folders' names; where every name is a number, that is the class.
+    ``size`` is what images are resized to, such as 32 or ``"32-grey"``; or ``"original"``, where all must be alike. Classes are
+    numbered in the order of their folders' names; where every name is a number, that is the class.
     """
     found = _classes(folder, split)
     if found is None:
@@ -208,9 +215,15 @@ def _transform(size: int | str | None, first: Path) -> Transform:
             return Transform(1 if file.mode in _GREY else 3, file.height, file.width, original=True)
     if size is None:
         return Transform()
-    if not isinstance(size, int) or not 1 <= size <= _LARGEST:
-        raise DatasetError(f"size must be a number of pixels from 1 to {_LARGEST:,}, or {ORIGINAL!r}, got {size!r}")
-    return Transform(3, size, size)
+    side, _, colour = size.partition("-") if isinstance(size, str) else (str(size), "", "")
+    if not (side.isascii() and side.isdigit() and len(side) < 6 and 1 <= int(side) <= _LARGEST) or colour not in (
+        "",
+        GREY,
+    ):
+        raise DatasetError(
+            f"size must be a number of pixels from 1 to {_LARGEST:,}, such as 32, or '32-{GREY}' for grey, or {ORIGINAL!r}, got {size!r}"
+        )
+    return Transform(1 if colour else 3, int(side), int(side))
 
 
 def _cut(image: Image.Image, size: int) -> Image.Image:

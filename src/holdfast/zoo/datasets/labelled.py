@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import DatasetError
 from holdfast.progress import OnDone, ignore
-from holdfast.validation import check_count
+from holdfast.validation import check_count, check_position
 
 
 class LabelledData(ABC):
@@ -62,7 +62,8 @@ class LabelledData(ABC):
 
     def __getitem__(self, position: int) -> tuple[NDArray[np.float32], int]:
         """An input and its label, as datasets of torch give them."""
-        return self.image(position), int(self.labels[position])
+        at = check_position(self.name, position, len(self))
+        return self.image(at), int(self.labels[at])
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float32], int]]:
         return (self[position] for position in range(len(self)))

@@ -21,7 +21,7 @@ IMAGENET_DIR = "IMAGENET_DIR"
 def open_dataset(name: str, *, split: str = "test", size: int | str | None = None) -> LabelledData:
     """A dataset by name, or a path: an archive, a table, or a folder in one of the formats of docs/runs.md.
 
-    ``size`` is what image files are resized to, 224 unless given, or ``"original"`` for files that are alike.
+    ``size`` is what image files are resized to, 224 unless given, or ``"32-grey"``, or ``"original"`` for files that are alike.
     """
     found = _open(name, split, size)
     if size is not None and not isinstance(found, ImageFolder):
