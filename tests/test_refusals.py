@@ -385,6 +385,7 @@ def test_labels_that_are_no_class_numbers_are_refused_before_sampling(tmp_path: 
 
 THREE: Any = 3
 BAND: Any = hf.Empirical()
+NETS: Any = (small_net(), hf.load("fashion-mnist"))
 
 
 def never(*_: Any) -> Any:
@@ -407,6 +408,9 @@ def never(*_: Any) -> Any:
         (lambda _: hf.choose_threshold(THREE, radius=0.1), "pairs of a certificate and its label.* got 3"),
         (lambda _: hf.choose_threshold([(THREE, 2)], radius=0.1), r"got \(3, 2\)"),
         (lambda _: hf.HttpModel(THREE), "expected the URL of an endpoint.* got 3"),
+        (lambda _: hf.OnnxModel(THREE), "expected an ONNX file or an onnxruntime.InferenceSession, got 3"),
+        (lambda _: hf.Ensemble(NETS[0]), "a list of networks, .* got one Sequential, whose parts are layers"),
+        (lambda _: hf.Ensemble(NETS[1]), r"a list of networks, such as \[net_a, net_b\], got one SmallCNN$"),
         (lambda _: hf.BestOf((hf.CDF(), BAND)), r"a band is a part of one: CDF\(band=Empirical\(\)\)"),
     ],
 )

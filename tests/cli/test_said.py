@@ -319,6 +319,8 @@ def test_a_radius_that_cannot_be_is_refused_by_the_name_of_its_option(
     for command in (["report"], ["audit", *EMBEDDED], ["recheck", *EMBEDDED]):
         run([command[0], str(tmp_path / "run"), *command[1:], "--radii", "0.1,-1"])
         assert "--radii must be finite and nonnegative" in said(capsys)
+    assert run(["triage", str(tmp_path / "run"), "--radius", "-1"]) == hf.InvalidArgument.exit_code
+    assert said(capsys).startswith("holdfast: --radius must be finite and nonnegative")
 
 
 def test_drift_of_the_calibration_run_itself_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -261,5 +261,5 @@ def test_the_service_serves_one() -> None:
 
 
 def test_the_layers_of_a_network_are_no_ensemble() -> None:
-    with pytest.raises(hf.InvalidArgument, match="a list of networks, got one Sequential"):
+    with pytest.raises(hf.InvalidArgument, match=r"a list of networks, such as .*, got one Sequential"):
         hf.Ensemble(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)))

@@ -236,6 +236,9 @@ def test_what_is_no_method_is_refused_and_what_is_meant_is_named(run: CertifiedR
             ask()
 
 
+WRONG: Any = 3
+
+
 def test_wrong_measures_radii_and_thresholds_are_refused_in_words(run: CertifiedRun) -> None:
     for ask, said in (
         (lambda: run.lower("label", hf.CDF(), [0]), "has no bounds on the 'label'; it has: score, margin"),
@@ -244,6 +247,9 @@ def test_wrong_measures_radii_and_thresholds_are_refused_in_words(run: Certified
         (lambda: run.certified_accuracy("score", radii=[0], thresholds="half"), "thresholds must be a number"),
         (lambda: run.certified_accuracy("score", radii=[0], thresholds=[np.nan]), "needs thresholds="),
         (lambda: run.to_frame(radii="x"), "radii must be a number"),
+        (lambda: run.report(beside=WRONG), "expected runs, such as"),
+        (lambda: run.report(methods=WRONG), "method must be one such as"),
+        (lambda: run.verify(key=WRONG), "key must be a path"),
         (lambda: run.export("votes", "a.tsv"), "has no 'votes' to export"),
         (lambda: run.report(beside=["runs/b"]), "expected runs"),  # type: ignore[list-item]
         (lambda: run.report(3), "out must be a path"),  # type: ignore[arg-type]

@@ -67,6 +67,7 @@ def triage(
     from holdfast.runs.run import Run
     from holdfast.triage import choose_threshold
     from holdfast.triage.promise import Promise
+    from holdfast.validation import check_radius
 
     options.choice(format_, "--format", ("text", "json"))
     tried = options.numbers(thresholds, "--thresholds")
@@ -80,6 +81,7 @@ def triage(
         raise InvalidArgument(
             "expected --radius, how far an adversary may move every input, such as --radius 0.1; got none"
         )
+    check_radius(radius, "--radius")
     if out is not None:
         check_new_file(out)
     if figure is not None:

@@ -25,8 +25,11 @@ class Ensemble(nn.Module):
 
     def __init__(self, members: Iterable[nn.Module], *, outputs: str = "logits") -> None:
         super().__init__()
-        if isinstance(members, nn.Sequential):
-            raise InvalidArgument("an Ensemble takes a list of networks, got one Sequential, whose parts are layers")
+        if isinstance(members, nn.Sequential) or not isinstance(members, Iterable):
+            parts = ", whose parts are layers" if isinstance(members, nn.Sequential) else ""
+            raise InvalidArgument(
+                f"an Ensemble takes a list of networks, such as [net_a, net_b], got one {type(members).__name__}{parts}"
+            )
         found = list(members)
         if not found:
             raise InvalidArgument("an Ensemble needs at least one torch.nn.Module, got none")

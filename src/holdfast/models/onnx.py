@@ -51,6 +51,8 @@ class OnnxModel(Model):
             raise InvalidArgument(f"ONNX models need onnxruntime: {how_to_install('onnx')}")
         self._logits = check_outputs(outputs)
         self._path = Path(source) if isinstance(source, str | Path) else None
+        if self._path is None and not is_session(source):
+            raise InvalidArgument(f"expected an ONNX file or an onnxruntime.InferenceSession, got {source!r}")
         if self._path is None:
             self._session: InferenceSession = source
             self.device = _device_of(self._session)

@@ -1,6 +1,6 @@
 """Methods' names for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.bounds.method import Method
 from holdfast.bounds.named import as_method
@@ -23,7 +23,7 @@ def method_name(method: Method | str) -> str:
 
 def several(methods: Sequence[Method | str] | Method | str) -> tuple[Method | str, ...]:
     """Methods or their names; a single one will do. Refused if one is no method."""
-    found = (methods,) if isinstance(methods, Method | str) else tuple(methods)
+    found = (methods,) if isinstance(methods, str) or not isinstance(methods, Iterable) else tuple(methods)
     for method in found:
         guaranteed(method)
     return found

@@ -1,7 +1,7 @@
 """A run read back from disk: certificates, or an imported log of somebody else's."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -231,7 +231,7 @@ class Run(ABC):
         """Check the files against their digests and recompute what follows from the counts: :func:`holdfast.runs.verify.verify`."""
         from holdfast.runs.verify import verify
 
-        return verify(self.path, key=None if key is None else Path(key))
+        return verify(self.path, key=None if key is None else check_path("key", key))
 
     def _repr_html_(self) -> str:
         from holdfast.runs.card import run_card
@@ -294,7 +294,7 @@ class Run(ABC):
         from holdfast.report.report import write_report
 
         return write_report(
-            [self, *([beside] if isinstance(beside, Run) else beside)],
+            [self, *([beside] if isinstance(beside, Run) or not isinstance(beside, Iterable) else beside)],
             out,
             radii=radii,
             thresholds=thresholds,
