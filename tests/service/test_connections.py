@@ -172,6 +172,25 @@ def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_
     assert "Traceback" not in errors
 
 
+def test_a_second_interrupt_ends_it_at_once_and_says_no_more_than_the_first() -> None:
+    """A body that does not arrive and a stream that is not read would be waited for."""
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://\S+/", service.stdout.readline())
+    assert address is not None
+    body = npy(np.full((1, 28, 28), 0.5, np.float32))
+    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+        assert b" 200 " in stream.recv(4_096)
+        service.send_signal(signal.SIGINT)
+        assert not closed(waiting, within=0.5)
+        service.send_signal(signal.SIGINT)
+        assert closed(waiting, within=3)
+        out, errors = service.communicate(timeout=20)
+    assert (service.returncode, out.strip(), errors) == (0, "stopped", "")
+
+
 def test_with_few_descriptors_and_many_idle_connections_others_are_answered_and_the_log_stays_small(
     tmp_path: Path,
 ) -> None:

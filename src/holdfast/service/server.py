@@ -61,7 +61,7 @@ def listen(host: str, port: int, *, patience: int = _PATIENCE_S) -> socket.socke
 
 
 class _Server(uvicorn.Server):
-    """Stops open work before it waits for the connections to close."""
+    """Stops open work before it waits for the connections to close; a second interrupt ends the wait, and the connections."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -71,6 +71,14 @@ class _Server(uvicorn.Server):
         """An interrupt, or a request to end."""
         self._service.scheduler.stop_all()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Once more interrupted, uvicorn leaves the connections and the application as they are."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for each in self.server_state.connections:
+                each.transport.abort()
+            await self.lifespan.shutdown()
 
 
 def config_for(service: Service, *, host: str, keys: Keys, patience: int = _PATIENCE_S) -> uvicorn.Config:
