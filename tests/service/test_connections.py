@@ -99,6 +99,24 @@ def test_a_stream_that_is_never_read_is_dropped_and_its_work_with_it() -> None:
         assert found.idle(within=30)
 
 
+def test_a_large_answer_is_sent_to_its_end_however_slowly_it_is_read() -> None:
+    """It lasts for several times what a connection may rest for; with such small buffers, the kernel sees no progress."""
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        running(patience=1, reading_patience=60, send_buffer=4_096) as found,
+        at_once(found.url, 1, request) as (line,),
+    ):
+        seen, began = line.recv(4_096), time.monotonic()
+        length = int(re.search(rb"content-length: (\d+)", seen)[1])  # type: ignore[index]
+        head = seen.index(b"\r\n\r\n") + 4
+        pause = 5 * 4_096 / length
+        while len(seen) < head + length and (part := line.recv(4_096)):
+            seen += part
+            time.sleep(pause)
+        assert time.monotonic() > began + 3
+    assert len(seen) == head + length
+
+
 def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_and_says_nothing_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -117,7 +135,15 @@ def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
         assert answered(found)
 
 
-@pytest.mark.parametrize("said", [b"", b"POST /v1/certify HTTP/1.1\r\n", HEAD + b"\r\nContent-Length: 100\r\n\r\nx"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"POST /v1/certify HTTP/1.1\r\n",
+        HEAD + b"\r\nContent-Length: 100\r\n\r\nx",
+        b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
 def test_one_connection_too_many_takes_the_place_of_the_one_that_has_owed_a_request_for_longest(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:

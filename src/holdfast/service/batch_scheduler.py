@@ -105,7 +105,10 @@ class BatchScheduler:
         )
         scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
-            del self._open[cast(AnyServed, request).id]
+            served = cast(AnyServed, request)
+            if served.error is None:
+                self.metrics.seconds.observe(served.seconds)
+            del self._open[served.id]
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""

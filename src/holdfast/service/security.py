@@ -76,21 +76,20 @@ class SecurityMiddleware:
                 answered["status"] = message["status"]
                 self._metrics.responses.labels(getattr(scope.get("route"), "path", "other"), message["status"]).inc()
                 MutableHeaders(scope=message).update(_HEADERS)
-            elif answered["status"] >= 400:
-                answered["refused"] = message.get("body", b"").decode()[:_LONGEST]
             await send(message)
 
         try:
             scope["caller"] = caller = self._owner(scope) or caller
             await self._app(scope, receive, sending)
         except Refusal as refusal:
-            await error_response(refusal.status, str(refusal))(scope, receive, sending)
+            await error_response(scope, refusal.status, str(refusal))(scope, receive, sending)
         except asyncio.CancelledError:  # the server closes, and has waited for long enough
             if "status" not in answered:
-                await error_response(503, "the service is closing")(scope, receive, sending)
+                await error_response(scope, 503, "the service is closing")(scope, receive, sending)
         finally:  # also of an answer that its caller did not wait for
             seconds = round(time.monotonic() - began, 3)
-            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, "seconds": seconds}))
+            refused = {"refused": scope["refused"][:_LONGEST]} if "refused" in scope else {}
+            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, **refused, "seconds": seconds}))
 
     def _owner(self, scope: Scope) -> Caller | None:
         """Whose key was sent; None where none is needed."""

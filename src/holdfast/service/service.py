@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
-from holdfast.inputs import GridInput, check_input, on_grid, step_for
+from holdfast.inputs import GridInput, check_input, on_grid
 from holdfast.noise import sampled_noise, secret_seed
-from holdfast.sampling import DecideRequest
+from holdfast.sampling import CertifyRequest, DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
@@ -96,7 +96,9 @@ class Service:
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
         smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        self.step = self._step()
+        # One grid for all callers: the triage's, the classifier's, or that of images of bytes.
+        usual, _, _ = smoothed.at(np.zeros(served.shape), 0, 0)
+        self.step = usual.step if served.triage is None else served.triage.origin.step
         work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
@@ -137,12 +139,11 @@ class Service:
         if triage is None:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
         at = await self._read(upload, leeway=triage.radius)
-        looks = (Look(triage.n, 1.0),)
-        inner = LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift)
+        inner = CertifyRequest(at.x, secret_seed(), 0, triage.n0, triage.n, shift=at.shift)
         request = ServedRequest(inner, caller=upload.caller.name)
-        pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
-        certificate = self._certificate(pending, 1)
+        made = self.served.smoothed.provenance(self.step, **request.keyed)
+        certificate = triage.settings.certificate(request.answer.selection, request.answer.evidence, made)
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
         if self.drift is not None:
             await self._pool.run("drift", partial(self.drift.add, triage.score(certificate)))
@@ -167,23 +168,23 @@ class Service:
     async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
         n = copies_of("n", question.n, self.limits)
-        chosen = question.chosen_seed(self.limits, upload.caller)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
         asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
         settings = await self._pool.run(
             upload.caller.name, lambda: asked.resolved(self.measures, self.served.smoothed.noise)
         )
-        at = await self._read(upload)
-        seed = self._noise.seed("certify", at.x) if chosen is None else chosen
-        inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
-        return PendingCertificate(_served(inner, upload, question, watched), settings, question.alpha, question.radii)
+
+        def make(at: GridInput, seed: int, index: int) -> LooksRequest:
+            return LooksRequest(at.x, seed, index, question.n0, n, looks, shift=at.shift)
+
+        request = await self._keyed("certify", upload, question, make, watched=watched)
+        return PendingCertificate(request, settings, question)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
     ) -> ServedRequest[DecideRequest]:
         """Check everything about a decision."""
         n_max = copies_of("n_max", question.n_max, self.limits)
-        chosen = question.chosen_seed(self.limits, upload.caller)
         measure = measure_of(question.measure, self.measures)
         test = partial(
             SequentialTest,
@@ -195,20 +196,22 @@ class Service:
         )
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
-        at = await self._read(upload)
-        seed = self._noise.seed("decide", at.x) if chosen is None else chosen
-        deciding = test(noise=sampled_noise(noise, self.step, at.shift))
-        inner = DecideRequest(at.x, seed, question.index or 0, question.n0, n_max, deciding, measure.name)
-        return _served(inner, upload, question, watched)
 
-    def _step(self) -> float:
-        """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
-        smoothed, triage = self.served.smoothed, self.served.triage
-        if triage is not None:
-            return triage.origin.step
-        if smoothed.step is not None:
-            return smoothed.step
-        return step_for(np.zeros(self.served.shape), smoothed.inputs, smoothed.noise)
+        def make(at: GridInput, seed: int, index: int) -> DecideRequest:
+            deciding = test(noise=sampled_noise(noise, self.step, at.shift))
+            return DecideRequest(at.x, seed, index, question.n0, n_max, deciding, measure.name)
+
+        return await self._keyed("decide", upload, question, make, watched=watched)
+
+    async def _keyed(
+        self, kind: str, upload: Upload, question: Question, make: Callable[[GridInput, int, int], R], *, watched: bool
+    ) -> ServedRequest[R]:
+        """A request about the input in a body, with the noise that its caller is to have."""
+        chosen = question.chosen_seed(self.limits, upload.caller)
+        at = await self._read(upload)
+        inner = make(at, self._noise.seed(kind, at.x) if chosen is None else chosen, question.index or 0)
+        shown = SHOWN if watched else 0
+        return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
     async def _read(self, upload: Upload, *, leeway: float | None = None) -> GridInput:
         smoothed, shape = self.served.smoothed, self.served.shape
@@ -231,7 +234,6 @@ class Service:
             request.stop()
         if request.error is not None:
             raise request.error
-        self.metrics.seconds.observe(request.seconds)
 
     async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
@@ -249,9 +251,8 @@ class Service:
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
         if request.inner.looked:
-            self.metrics.seconds.observe(request.seconds)
             last = await self._pool.run(request.caller, lambda: self._last(pending))
-        yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
+        yield _ended(request, last)
 
     async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
@@ -260,12 +261,10 @@ class Service:
             if event["event"] == "progress":
                 event["evidence"] = request.inner.test.progress
             yield event
+        last: Event = {"decision": None}
         if request.error is None:
-            self.metrics.seconds.observe(request.seconds)
-            decision = self._decided(request)
-            yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
-        else:
-            yield {"event": "stopped", "decision": None, **_trouble(request)}
+            last = {"decision": self._decided(request), "sure": format_confidence(request.answer.alpha)}
+        yield _ended(request, last)
 
     def _decided(self, request: ServedRequest[DecideRequest]) -> Event:
         decision = decision_view(request, self.served.smoothed.noise)
@@ -297,7 +296,7 @@ class Service:
         found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
         made = self.served.smoothed.provenance(self.step, **request.keyed)
         whole = pending.settings.certificate(found.selection, found.evidence, made)
-        return replace(whole, alpha=pending.alpha, share=look.share)
+        return replace(whole, alpha=pending.question.alpha, share=look.share)
 
     def _view(self, pending: "PendingCertificate", looked: int) -> Event:
         certificate = self._certificate(pending, looked)
@@ -316,8 +315,8 @@ class Service:
             "seeded_by": pending.request.seeded_by,
             **self._named(certificate.predicted),
         }
-        if pending.radii is not None:
-            radii = np.array(pending.radii, dtype=np.float64)
+        if pending.question.radii is not None:
+            radii = np.array(pending.question.radii, dtype=np.float64)
             curves = {name: curve_view(curve, radii) for name, curve in certificate.curves.items()}
             document["bounds"] = {"radii": radii.tolist(), **curves}
         return document
@@ -330,17 +329,11 @@ class Service:
 
 @dataclass(frozen=True, eq=False)
 class PendingCertificate:
-    """A certificate on the way: its request, what is asked of its last look, and the alpha of all looks."""
+    """A certificate on the way: its request, and what is asked of its last look and of all looks."""
 
     request: ServedRequest[LooksRequest]
     settings: Settings
-    alpha: float
-    radii: Sequence[float] | None = None
-
-
-def _served(inner: R, upload: Upload, question: Question, watched: bool) -> ServedRequest[R]:
-    shown = SHOWN if watched else 0
-    return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
+    question: CertifyQuestion
 
 
 def to_json(document: Event) -> bytes:
@@ -365,5 +358,10 @@ def _accepted(request: AnyServed, looks: list[int]) -> Event:
     }
 
 
-def _trouble(request: AnyServed) -> Event:
-    return {} if request.error is None else {"error": str(request.error)}
+def _ended(request: AnyServed, last: Event) -> Event:
+    """The last event: what there is, and why it ended early if it did."""
+    return (
+        {"event": "done", **last}
+        if request.error is None
+        else {"event": "stopped", **last, "error": str(request.error)}
+    )

@@ -40,6 +40,13 @@ def json_body(shape: tuple[int, ...], within: tuple[float, float] | None = None)
     return create_model("Input", __config__=ConfigDict(extra="forbid", strict=True), input=(nested, ...))
 
 
+def an_input(shape: Sequence[int], *, within: tuple[float, float] | None) -> dict[str, Any]:
+    """The body of an input: JSON with numbers in a range if there is one, an image file, or an array file."""
+    content: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in INPUT_TYPES}
+    content["application/json"] = {"schema": json_body(tuple(shape), within).model_json_schema()}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
     try:
         body: Any = json_body(shape).model_validate_json(content)
