@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -25,7 +26,7 @@ from holdfast.service.metrics import CONTENT_TYPE
 from holdfast.service.questions import CertifyQuery, DecideQuery, with_limits
 from holdfast.service.refusals import Refusal, error_response, refusals
 from holdfast.service.security import SecurityMiddleware
-from holdfast.service.service import Service, Watched
+from holdfast.service.service import Event, Service, Watched
 from holdfast.service.shares import FairShare
 from holdfast.service.uploads import an_input
 from holdfast.service.views import measure_view, noise_view, promise_view
@@ -147,11 +148,11 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
     given = partial(upload_of, limits=service.limits, room=FairShare(service.limits.bodies))
 
-    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, bytes]]) -> Response:
+    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Event]]) -> Response:
         async with given(request) as upload:
             with service.scheduler.admission(upload.caller.name):
                 found = await while_connected(request.receive, work(upload), seconds)
-        return Response(found, media_type="application/json")
+        return Response(json.dumps(found, allow_nan=False), media_type="application/json")
 
     async def stream(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Watched]]) -> EventStream:
         async with given(request) as upload:
@@ -162,7 +163,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
                 # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
                 timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
                 stack.callback(timer.cancel)
-                return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
+                return EventStream(events, seconds + _LAST_WORDS_S, stack.pop_all())
 
     @app.post("/v1/certify", responses=refused, openapi_extra=body)
     async def certify(request: Request, question: CertifyQuery) -> Response:

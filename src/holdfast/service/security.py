@@ -101,9 +101,8 @@ class SecurityMiddleware:
                 403, f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
         origin = _only(headers, "origin")
-        if origin and origin.lower().partition("://")[2] != host:
-            raise Refusal(403, "a page of another site may not ask this service")
-        if _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
+        elsewhere = _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET"
+        if elsewhere or (origin and origin.lower().partition("://")[2] != host):
             raise Refusal(403, "a page of another site may not ask this service")
         path: str = scope["path"]
         if not self._keys.needed or path in OPEN_ROUTES or path.startswith(_PAGE_FILES):

@@ -1,6 +1,5 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
-import json
 import logging
 import math
 from collections.abc import AsyncIterator, Callable
@@ -86,19 +85,16 @@ class Service:
         self.served = served
         self.limits = limits
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
-        if served.triage is not None:
-            copies_of("the n of the triage", served.triage.n, limits)
-            served.smoothed.triage(
-                np.full(served.shape, 0.5), served.triage
-            )  # refused if it was chosen for something else
-        scores = () if served.triage is None else served.triage.scores
-        self.drift = DriftWatch(scores, served.drift_every) if scores else None
+        smoothed, triage = served.smoothed, served.triage
+        if triage is not None:
+            copies_of("the n of the triage", triage.n, limits)
+            smoothed.triage(np.full(served.shape, 0.5), triage)  # refused if it was chosen for something else
+        self.drift = DriftWatch(triage.scores, served.drift_every) if triage and triage.scores else None
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
-        smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
         # One grid for all callers: the triage's, the classifier's, or that of images of bytes.
         usual, _, _ = smoothed.at(np.zeros(served.shape), 0, 0)
-        self.step = usual.step if served.triage is None else served.triage.origin.step
+        self.step = usual.step if triage is None else triage.origin.step
         work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
@@ -115,22 +111,20 @@ class Service:
         self.scheduler.close()
         self._pool.close()
 
-    async def certify(self, upload: Upload, question: CertifyQuestion) -> bytes:
-        """A certificate with all of alpha, as JSON."""
+    async def certify(self, upload: Upload, question: CertifyQuestion) -> Event:
+        """A certificate with all of alpha."""
         pending = await self._pending(upload, question, watched=False)
         await self._sampled(pending.request)
-        return await self._pool.run(
-            upload.caller.name, lambda: to_json(self._document(self._certificate(pending, 1), pending))
-        )
+        return await self._pool.run(upload.caller.name, lambda: self._document(self._certificate(pending, 1), pending))
 
-    async def decide(self, upload: Upload, question: DecideQuestion) -> bytes:
-        """A decision, as JSON."""
+    async def decide(self, upload: Upload, question: DecideQuestion) -> Event:
+        """A decision."""
         request = await self._decide_request(upload, question, watched=False)
         await self._sampled(request)
-        return to_json(self._decided(request))
+        return self._decided(request)
 
-    async def triage(self, upload: Upload) -> bytes:
-        """What is done with an input, as JSON.
+    async def triage(self, upload: Upload) -> Event:
+        """What is done with an input.
 
         Its noise is drawn anew each time and never told: the rule's guarantee is about inputs that were chosen without
         having seen it, and whoever had found an input that is wrongly accepted could otherwise send it again and again.
@@ -147,10 +141,10 @@ class Service:
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
         if self.drift is not None:
             await self._pool.run("drift", partial(self.drift.add, triage.score(certificate)))
-        return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
+        return {**verdict_view(found, triage), **self._named(found.predicted)}
 
-    async def read(self, upload: Upload) -> bytes:
-        """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
+    async def read(self, upload: Upload) -> Event:
+        """The curves of a certificate that was exported. It takes turns of its own: it may take long."""
         return await self._pool.run(f"{upload.caller.name} reads", lambda: _curves(upload.content, self.limits))
 
     async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
@@ -336,15 +330,10 @@ class PendingCertificate:
     question: CertifyQuestion
 
 
-def to_json(document: Event) -> bytes:
-    """Strict JSON: no NaN."""
-    return json.dumps(document, allow_nan=False).encode()
-
-
-def _curves(content: bytes, limits: Limits) -> bytes:
+def _curves(content: bytes, limits: Limits) -> Event:
     with not_kept():
         certificate, seeded_by = read_certificate(content, limits)
-        return to_json(certificate_view(certificate, seeded_by=seeded_by))
+        return certificate_view(certificate, seeded_by=seeded_by)
 
 
 def _accepted(request: AnyServed, looks: list[int]) -> Event:
