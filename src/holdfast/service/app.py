@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,9 @@ def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None =
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        try:
+        with closing(service):
+            service.scheduler.start()
             yield
-        finally:
-            service.close()
 
     app = FastAPI(
         title="Holdfast",
@@ -124,7 +122,11 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "version": installed_version(),
         }
 
-    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=_Picture)
+    @app.get(
+        "/v1/samples/{position}",
+        responses={**refusals(401, 403, 404, 422), 200: {"content": {"image/png": {}}}},
+        response_class=Response,
+    )
     async def sample(position: int) -> Response:
         """One of the samples, as PNG."""
         if served.samples is None or not 0 <= position < len(served.samples):
@@ -134,11 +136,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
         target = io.BytesIO()
         Image.fromarray(pixels).save(target, "PNG")
         label = int(served.samples.labels[position])
-        return _Picture(target.getvalue(), headers={"X-Label": str(label)})
-
-
-class _Picture(Response):
-    media_type = "image/png"
+        return Response(target.getvalue(), headers={"X-Label": str(label)}, media_type="image/png")
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:

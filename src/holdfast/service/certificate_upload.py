@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 from holdfast.certificates.certificate import Certificate
-from holdfast.certificates.evidence import MEASURES_0_1_0, stored_measures
+from holdfast.certificates.evidence import stored_measures
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.measures import DEFAULT_MEASURES
 from holdfast.scores.grid import DEFAULT_BINS
 from holdfast.service.limits import MOST_MEASURES, Limits
 from holdfast.service.questions import SEEDED_BY
@@ -64,17 +63,11 @@ def _check_sizes(found: Any) -> None:
 
 
 def _check_values(certificate: Certificate, limits: Limits) -> None:
-    """Refuse what no service would have answered: too many copies, such noise, alpha and texts, other default measures.
-
-    A certificate of 0.1.0 that this version has read and written again describes them as 0.1.0 checked them.
-    """
+    """Refuse what no service would have answered: too many copies, and unusual noise, alpha and texts."""
     # Each counter, too: the sum of huge ones may wrap around.
     most = max(int(each.counts.max()) for each in certificate.evidence.histograms.values())
     _expect(most <= certificate.n <= limits.copies, f"at most {limits.copies:,} copies")
     _expect(1e-6 <= certificate.noise.scale <= 1e6 and certificate.alpha >= 1e-12, "usual noise and alpha")
-    usual = (*(measure.info for measure in DEFAULT_MEASURES), *MEASURES_0_1_0)
     for info in certificate.evidence.measures:
         brief = max(len(info.name), len(info.title)) <= _LONGEST_TEXT
         _expect(brief and len(info.thresholds) <= _MOST_THRESHOLDS, "short names of measures, and a few thresholds")
-        known = [(each.support, each.winning) for each in usual if each.name == info.name]
-        _expect(not known or (info.support, info.winning) in known, f"the support and winning average of a {info.name}")

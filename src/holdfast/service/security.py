@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import re
 import time
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -96,7 +97,7 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         # Not Starlette's TrustedHostMiddleware: it believes the first of two Host headers, and refuses in plain text.
         host = _only(headers, "host").lower()
-        if self._local and _name_of(host) not in self._names:
+        if self._local and re.sub(r":\d*$", "", host) not in self._names:  # without its port
             raise Refusal(
                 403, f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
@@ -119,8 +120,3 @@ def _only(headers: Headers, name: str) -> str:
     """A header's value; one that comes twice is no header at all."""
     found = headers.getlist(name)
     return found[0] if len(found) == 1 else ""
-
-
-def _name_of(host: str) -> str:
-    """A host without its port."""
-    return host if host.endswith("]") else host.rsplit(":", 1)[0] if ":" in host else host

@@ -1,7 +1,6 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
-import logging
-import math
+import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,8 +13,8 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
-from holdfast.inputs import GridInput, check_input, on_grid
-from holdfast.noise import sampled_noise, secret_seed
+from holdfast.inputs import GridInput, grid_input
+from holdfast.noise import derived_seed, sampled_noise, secret_seed
 from holdfast.sampling import CertifyRequest, DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
@@ -23,7 +22,6 @@ from holdfast.sampling.requests import LooksRequest
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.service.batch_scheduler import BatchScheduler
-from holdfast.service.callers import NoiseSource
 from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
@@ -48,8 +46,6 @@ from holdfast.triage.drift import DriftWatch
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _THREADS = 4
-_FEWEST_NEW = 20
-_log = logging.getLogger("holdfast.service")
 SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
@@ -100,11 +96,7 @@ class Service:
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")
-        self._noise = NoiseSource(secret)
-
-    def start(self) -> None:
-        """Begin to work."""
-        self.scheduler.start()
+        self._secret = secret or secrets.token_bytes(32)
 
     def close(self) -> None:
         """Stop all work and wait for the threads."""
@@ -115,7 +107,7 @@ class Service:
         """A certificate with all of alpha."""
         pending = await self._pending(upload, question, watched=False)
         await self._sampled(pending.request)
-        return await self._pool.run(upload.caller.name, lambda: self._document(self._certificate(pending, 1), pending))
+        return await self._pool.run(upload.caller.name, lambda: self._document(pending, 1))
 
     async def decide(self, upload: Upload, question: DecideQuestion) -> Event:
         """A decision."""
@@ -203,18 +195,17 @@ class Service:
         """A request about the input in a body, with the noise that its caller is to have."""
         chosen = question.chosen_seed(self.limits, upload.caller)
         at = await self._read(upload)
-        inner = make(at, self._noise.seed(kind, at.x) if chosen is None else chosen, question.index or 0)
+        seed = derived_seed(self._secret, kind, at.x) if chosen is None else chosen
+        inner = make(at, seed, question.index or 0)
         shown = SHOWN if watched else 0
         return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
     async def _read(self, upload: Upload, *, leeway: float | None = None) -> GridInput:
-        smoothed, shape = self.served.smoothed, self.served.shape
+        smoothed = self.served.smoothed
 
         def read() -> GridInput:
-            given = check_input(read_input(upload.content, upload.kind, shape), smoothed.inputs, leeway=leeway)
-            if leeway is None:
-                return on_grid(given, self.step, smoothed.noise)
-            return on_grid(given, self.step, smoothed.noise, farthest=math.inf)  # no adversary may choose to be refused
+            x = read_input(upload.content, upload.kind, self.served.shape)
+            return grid_input(x, smoothed.inputs, smoothed.noise, self.step, leeway=leeway)
 
         return await self._pool.run(upload.caller.name, read)
 
@@ -241,11 +232,13 @@ class Service:
             yield event
             if told < len(request.inner.looked) and not request.over:
                 told = len(request.inner.looked)
-                look = await self._pool.run(request.caller, partial(self._view, pending, told))
+                look = await self._pool.run(request.caller, partial(self._view, pending, told, last=False))
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
-        if request.inner.looked:
-            last = await self._pool.run(request.caller, lambda: self._last(pending))
+        if looked := len(request.inner.looked):
+            certificate = await self._pool.run(request.caller, lambda: self._document(pending, looked))
+            view = await self._pool.run(request.caller, lambda: self._view(pending, looked, last=True))
+            last = {"certificate": certificate, "view": view}
         yield _ended(request, last)
 
     async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
@@ -292,18 +285,12 @@ class Service:
         whole = pending.settings.certificate(found.selection, found.evidence, made)
         return replace(whole, alpha=pending.question.alpha, share=look.share)
 
-    def _view(self, pending: "PendingCertificate", looked: int) -> Event:
-        certificate = self._certificate(pending, looked)
-        return certificate_view(certificate, seeded_by=pending.request.seeded_by, last=False)
+    def _view(self, pending: "PendingCertificate", looked: int, *, last: bool) -> Event:
+        return certificate_view(self._certificate(pending, looked), seeded_by=pending.request.seeded_by, last=last)
 
-    def _last(self, pending: "PendingCertificate") -> Event:
-        """The certificate of the last look, to keep and to show."""
-        certificate = self._certificate(pending, len(pending.request.inner.looked))
-        view = certificate_view(certificate, seeded_by=pending.request.seeded_by)
-        return {"certificate": self._document(certificate, pending), "view": view}
-
-    def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
+    def _document(self, pending: "PendingCertificate", looked: int) -> Event:
         """The certificate for JSON; what the class is called, who chose its seed, and its bounds at the radii asked for."""
+        certificate = self._certificate(pending, looked)
         document = {
             **certificate.to_dict(),
             "seeded_by": pending.request.seeded_by,
@@ -349,8 +336,5 @@ def _accepted(request: AnyServed, looks: list[int]) -> Event:
 
 def _ended(request: AnyServed, last: Event) -> Event:
     """The last event: what there is, and why it ended early if it did."""
-    return (
-        {"event": "done", **last}
-        if request.error is None
-        else {"event": "stopped", **last, "error": str(request.error)}
-    )
+    trouble = {} if request.error is None else {"error": str(request.error)}
+    return {"event": "stopped" if trouble else "done", **last, **trouble}
