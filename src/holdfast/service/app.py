@@ -161,7 +161,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
                 # When the time is up, the stream ends by itself, with what there is; unless its caller does not read on.
                 timer = asyncio.get_running_loop().call_later(seconds, asked.stop, out_of_time(seconds))
                 stack.callback(timer.cancel)
-                return EventStream(events, seconds + _LAST_WORDS_S, stack.pop_all())
+                return EventStream(events, asked.id, seconds + _LAST_WORDS_S, stack.pop_all())
 
     @app.post("/v1/certify", responses=refused, openapi_extra=body)
     async def certify(request: Request, question: CertifyQuery) -> Response:

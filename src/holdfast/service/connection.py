@@ -89,8 +89,8 @@ class EventStream(StreamingResponse):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, events: AsyncIterator[dict[str, Any]], seconds: float, work: ExitStack) -> None:
-        super().__init__(_lines(events), headers={"X-Accel-Buffering": "no"})
+    def __init__(self, events: AsyncIterator[dict[str, Any]], identity: str, seconds: float, work: ExitStack) -> None:
+        super().__init__(_lines(events), headers={"X-Request-Id": identity, "X-Accel-Buffering": "no"})
         self._seconds = seconds
         self._work = work
 
