@@ -1,8 +1,9 @@
 """The Ray engine on this machine: speed-up of two workers, the driver's memory, and fifty kills.
 
-``python benchmarks/cluster.py [speed] [memory] [chaos] [--save]``; all three take about twenty minutes.
+``python benchmarks/cluster.py [speed] [memory] [chaos] [--kills N] [--save]``; all three take about twenty minutes.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ RESULTS = Path(__file__).with_name("cluster.json")
 PAIRS, MOST_PAIRS = 3, 10
 QUIET = 0.15
 INPUTS = (100, 10_000, 100_000)
-KILLS, KILLS_OF_DRIVER = 50, 10
+KILLS = 50
 CHAOS = ["--model", "fashion-mnist", "--data", "fashion-mnist", "--sigma", "0.25", "--seed", "7"]
 CHAOS_SIZE = ["--n", "10000", "--max", "150"]
 
@@ -128,10 +129,11 @@ def driver(count: int) -> None:
     print(json.dumps({"seconds": took, "peak resident MB": resident["VmHWM"], "resident MB": resident["VmRSS"]}))
 
 
-def chaos() -> dict[str, Any]:
-    """Kill workers, and now and then the driver, fifty times in all; the results must be those of an undisturbed run."""
+def chaos(number: int) -> dict[str, Any]:
+    """Kill workers, and every fifth time the driver, so often in all; the results must be those of an undisturbed run."""
     chance = random.Random(0)
-    kills = [True] * KILLS_OF_DRIVER + [False] * (KILLS - KILLS_OF_DRIVER)
+    drivers = -(-number // 5)
+    kills = [True] * drivers + [False] * (number - drivers)
     chance.shuffle(kills)
     done: dict[str, int] = {"workers killed": 0, "drivers killed": 0, "runs": 0}
     with tempfile.TemporaryDirectory() as name:
@@ -175,7 +177,7 @@ def disturbed(out: Path, kills: list[bool], chance: random.Random, done: dict[st
         else:
             os.kill(chance.choice(workers), signal.SIGKILL)
         done["drivers killed" if kills.pop(0) else "workers killed"] += 1
-        print(f"{KILLS - len(kills)} of {KILLS} kills", flush=True)
+        print(f"{len(kills)} kills are left", flush=True)
         pause = time.monotonic() + chance.uniform(2, 5)
     assert process.returncode == 0, f"exit {process.returncode}"
     return written
@@ -216,16 +218,28 @@ def certificates(out: Path) -> list[hf.Certificate]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--driver"]:
-        driver(int(sys.argv[2]))
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "speed": speed,
+        "memory": memory,
+        "chaos": lambda: chaos(asked.kills),
+    }
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(parts)}; by default all")
+    parser.add_argument("--kills", type=int, default=KILLS, help="of workers and, every fifth, of the driver")
+    parser.add_argument("--save", action="store_true", help=f"write the figures to {RESULTS.name}")
+    parser.add_argument("--driver", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.driver:
+        driver(asked.driver)
         return
-    parts = {"speed": speed, "memory": memory, "chaos": chaos}
-    chosen = [name for name in parts if name in sys.argv] or list(parts)
+    if unknown := set(asked.parts) - set(parts):
+        parser.error(f"expected {', '.join(parts)}, got {', '.join(unknown)}")
+    chosen = asked.parts or list(parts)
     result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in chosen:
         result[name] = parts[name]()
         print(json.dumps({name: result[name]}, indent=2))
-    if "--save" in sys.argv:
+    if asked.save:
         machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "torch": torch.__version__}
         RESULTS.write_text(json.dumps({**result, "machine": machine}, indent=2) + "\n")
 

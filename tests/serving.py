@@ -81,11 +81,12 @@ def running(
     key: str | None = None,
     secret: bytes | None = None,
     patience: int = 15,
+    reading_patience: int | None = None,
     send_buffer: int | None = None,
 ) -> Iterator[Running]:
     """Serve in a thread until the block is left; then everything must end."""
     service = Service(served or small_served(), limits or Limits(), secret)
-    taken = listen("127.0.0.1", 0, patience=patience)
+    taken = listen("127.0.0.1", 0, patience=reading_patience or patience)
     if send_buffer is not None:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -1,5 +1,6 @@
 """Checks of the inputs themselves, before any noisy copy is made; and where they lie on the classifier's grid."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -199,6 +200,15 @@ def on_grid(
             f"its features first{finer}"
         )
     return GridInput(torch.from_numpy(named), shift, step)
+
+
+def grid_input(x: Input, kind: str, noise: Noise, step: float, *, leeway: float | None = None) -> GridInput:
+    """One input, checked, where it is sampled.
+
+    With a ``leeway``, as :func:`check_input` has it, the grid may be any distance away: no adversary may choose to be refused.
+    """
+    given = check_input(x, kind, leeway=leeway)
+    return on_grid(given, step, noise, farthest=_LARGEST_ROUNDING if leeway is None else math.inf)
 
 
 def _array(x: object, what: str) -> NDArray[np.floating]:

@@ -1,6 +1,5 @@
 """The smoothed classifier: from a model and an input to a certificate, in one call."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from torch import nn
 from holdfast.bounds import DEFAULT_METHOD, Method
 from holdfast.certificates import Certificate, ClassCertificate, Settings
 from holdfast.errors import InvalidArgument
-from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_input, check_kind, check_step, on_grid
+from holdfast.inputs import CheckedInputs, GridInput, Input, InputSource, check_kind, check_step, grid_input
 from holdfast.measures import Measure, all_measures, support_of
 from holdfast.models import Model, as_model
 from holdfast.models.fast.precision import check_native
@@ -273,8 +272,8 @@ class SmoothedClassifier(NoisyModel):
             )
         triage.check_network(self.fingerprint)
         check_calibrated(self.model, triage.spot_check)
-        step, inside = triage.origin.step, check_input(x, self.inputs, leeway=triage.radius)
-        at = on_grid(inside, step, self.noise, farthest=math.inf)
+        step = triage.origin.step
+        at = grid_input(x, self.inputs, self.noise, step, leeway=triage.radius)
         stream = self.stream([at.x], [index], triage.settings, seed=seed, batch=batch, progress=False, step=step)
         return triage.decide(next(stream))
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 from fractions import Fraction
 from importlib.resources import files
 from math import comb
@@ -226,3 +227,18 @@ def test_a_few_samples_at_a_tiny_alpha_keep_it_also_where_they_can_tell_nothing(
         assert failure_probability(n, gamma, sides, about=alpha) <= alpha
         assert bounds.max() <= alpha ** (1 / n)
         assert bounds.max() >= 0.02 * alpha ** (1 / n) or alpha ** (1 / n) < 1e-11, "and alpha is spent where it can be"
+
+
+def test_what_is_kept_for_each_of_many_alphas_is_small_however_many_samples_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A service is asked with a new alpha each time; the calibrations themselves would take seconds here."""
+    monkeypatch.setattr("holdfast.bands.berk_jones.calibrate", lambda _, alpha, *sides: alpha / (30 * len(sides)))
+    n, counts = 1_000_000, np.arange(0, 1_000_001, 100)
+    hf.BerkJones().lower(counts, n, 1e-3)
+    tracemalloc.start()
+    for k in range(30):
+        hf.BerkJones().lower(counts, n, 1e-3 + 1e-6 * k)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 10e6

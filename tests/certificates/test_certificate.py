@@ -128,10 +128,11 @@ def test_a_foreign_dictionary_is_refused() -> None:
         (("n0",), float("inf"), "n0 must be a whole number"),
         (("alpha",), "0.001", "alpha must be in"),
         (("provenance",), 3, "not a certificate"),
+        (("evidence", "measures", 0, "winning"), -1.0, "the support and winning average that every score has"),
     ],
 )
 def test_an_edited_certificate_is_refused_with_a_reason(
-    cert: hf.Certificate, path: tuple[str, ...], value: Any, complaint: str
+    cert: hf.Certificate, path: tuple[str | int, ...], value: Any, complaint: str
 ) -> None:
     document = json.loads(json.dumps(cert.to_dict()))
     place = document

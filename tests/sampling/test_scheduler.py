@@ -1,7 +1,9 @@
 """The scheduler: requests of every kind, cut into jobs that come back in any order; no cluster needed."""
 
+import gc
 import pickle
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -419,3 +421,24 @@ def test_counts_travel_without_their_zeros() -> None:
     assert isinstance(evidence, Sampled)
     assert isinstance(pickle.loads(pickle.dumps(evidence.evidence)), Evidence)
     assert len(pickle.dumps(evidence)) < 2 * 1_700 * 16
+
+
+def test_nothing_of_a_finished_request_is_kept_while_the_source_waits_for_the_next() -> None:
+    kept: list[weakref.ref[AnyRequest]] = []
+
+    def arriving() -> Iterator[AnyRequest | None]:
+        first = CertifyRequest(INPUTS[0], 1, 0, 50, 300)
+        kept.append(weakref.ref(first))
+        yield first
+        del first
+        while len(finished) < 1:
+            yield None
+        gc.collect()
+        assert kept[0]() is None
+
+    finished: list[int] = []
+    scheduler = Scheduler(sampler(MODEL, NOISE), sizer(1_000, sharing=8), in_order=False)
+    for request in scheduler.run(arriving()):
+        finished.append(request.n)
+        del request
+    assert finished == [300]

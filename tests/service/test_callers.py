@@ -5,6 +5,7 @@ import json
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import InvalidArgument
-from holdfast.service.callers import Keys, NoiseSource, read_secret
+from holdfast.noise import derived_seed
+from holdfast.service.callers import Keys, read_secret
 from holdfast.service.shares import FairPool, FairShare
 from networks import images
 from serving import NPY, Running, npy, running
@@ -88,12 +90,12 @@ def test_a_service_with_the_same_secret_gives_the_same_answers_and_one_with_anot
 def test_seeds_follow_from_the_numbers_of_an_input_and_two_zeros_are_one_number() -> None:
     import torch
 
-    source = NoiseSource(SECRET)
+    seed = partial(derived_seed, SECRET)
     x = torch.zeros(1, 2, 2)
-    assert source.seed("certify", x) == source.seed("certify", -x)
-    assert source.seed("certify", x) != source.seed("decide", x)
-    assert source.seed("certify", x) != source.seed("certify", x + 1)
-    assert 0 <= source.seed("certify", x) < 2**128
+    assert seed("certify", x) == seed("certify", -x)
+    assert seed("certify", x) != seed("decide", x)
+    assert seed("certify", x) != seed("certify", x + 1)
+    assert 0 <= seed("certify", x) < 2**128
 
 
 def test_fresh_noise_is_for_those_who_may_and_is_said(tmp_path: Path) -> None:
@@ -198,9 +200,10 @@ def test_each_answer_is_logged_with_its_caller_and_without_seeds_and_keys(
     first, second, third = map(json.loads, lines)
     assert (first["caller"], first["status"], first["path"]) == ("anne", 200, "/v1/certify")
     assert (second["caller"], second["address"], second["status"]) == ("127.0.0.1", "127.0.0.1", 401)
-    assert "expected a key" in second["refused"]
+    assert second["refused"].startswith("expected a key")
     assert (third["caller"], third["status"]) == ("anne", 422)
-    assert "can never certify" in third["refused"]
+    assert third["refused"].startswith("n = 3 can never certify")
+    assert "refused" not in first
     assert "\x1b" not in "".join(lines)
     for private in ("abcdef", ANNE, BOB):
         assert private not in "".join(lines)

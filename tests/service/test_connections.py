@@ -99,6 +99,24 @@ def test_a_stream_that_is_never_read_is_dropped_and_its_work_with_it() -> None:
         assert found.idle(within=30)
 
 
+def test_a_large_answer_is_sent_to_its_end_however_slowly_it_is_read() -> None:
+    """It lasts for several times what a connection may rest for; with such small buffers, the kernel sees no progress."""
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        running(patience=1, reading_patience=60, send_buffer=4_096) as found,
+        at_once(found.url, 1, request) as (line,),
+    ):
+        seen, began = line.recv(4_096), time.monotonic()
+        length = int(re.search(rb"content-length: (\d+)", seen)[1])  # type: ignore[index]
+        head = seen.index(b"\r\n\r\n") + 4
+        pause = 5 * 4_096 / length
+        while len(seen) < head + length and (part := line.recv(4_096)):
+            seen += part
+            time.sleep(pause)
+        assert time.monotonic() > began + 3
+    assert len(seen) == head + length
+
+
 def test_a_body_that_breaks_after_its_request_was_answered_ends_the_connection_and_says_nothing_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -117,7 +135,15 @@ def test_bodies_that_do_not_arrive_take_nobodys_place() -> None:
         assert answered(found)
 
 
-@pytest.mark.parametrize("said", [b"", b"POST /v1/certify HTTP/1.1\r\n", HEAD + b"\r\nContent-Length: 100\r\n\r\nx"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"POST /v1/certify HTTP/1.1\r\n",
+        HEAD + b"\r\nContent-Length: 100\r\n\r\nx",
+        b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
 def test_one_connection_too_many_takes_the_place_of_the_one_that_has_owed_a_request_for_longest(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
@@ -170,6 +196,25 @@ def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_
         out, errors = service.communicate(timeout=20)
     assert (service.returncode, out.strip()) == (0, "stopped")
     assert "Traceback" not in errors
+
+
+def test_a_second_interrupt_ends_it_at_once_and_says_no_more_than_the_first() -> None:
+    """A body that does not arrive and a stream that is not read would be waited for."""
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://\S+/", service.stdout.readline())
+    assert address is not None
+    body = npy(np.full((1, 28, 28), 0.5, np.float32))
+    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+        assert b" 200 " in stream.recv(4_096)
+        service.send_signal(signal.SIGINT)
+        assert not closed(waiting, within=0.5)
+        service.send_signal(signal.SIGINT)
+        assert closed(waiting, within=3)
+        out, errors = service.communicate(timeout=20)
+    assert (service.returncode, out.strip(), errors) == (0, "stopped", "")
 
 
 def test_with_few_descriptors_and_many_idle_connections_others_are_answered_and_the_log_stays_small(

@@ -567,6 +567,7 @@ def test_a_forged_certificate_is_refused_before_it_costs_anything(served: Runnin
         {"counts": [10**30]},
         {"counts": [10**9], "occupied": [0]},
         {"counts": [-1, 501], "occupied": [0, 1]},
+        {"counts": [2**62, 2**62, 2**62, 2**62 + 500], "occupied": [0, 1, 2, 3]},  # whose sum wraps around to 500
         {"occupied": [0, 0], "counts": [250, 250]},
         {"support": [0.0, 5.0]},
         {"sigma": 1e300},

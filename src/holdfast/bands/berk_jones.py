@@ -32,7 +32,7 @@ class BerkJones(Band):
 
     def lower(self, counts: NDArray[np.int64], n: int, alpha: float, sides: Sides = "lower") -> NDArray[np.float64]:
         """The bound of the first chosen order statistic that is at or beyond the threshold."""
-        return _by_count(n, alpha, sides)[counts] if n <= _SMALL else _looked_up(counts, n, alpha, sides)
+        return _bounds(n, alpha, sides)[_places(n)[counts] if n <= _SMALL else _place(counts, n)]
 
 
 _SMALL = 2_000_000
@@ -43,11 +43,12 @@ def _bounds(n: int, alpha: float, sides: Sides) -> NDArray[np.float64]:
     return np.append(bounds_at(n, calibrate(n, alpha, sides)), 0.0)
 
 
-def _looked_up(counts: NDArray[np.int64], n: int, alpha: float, sides: Sides) -> NDArray[np.float64]:
+def _place(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     # A threshold that c samples reach is at most the order statistic n - c + 1.
-    return _bounds(n, alpha, sides)[np.searchsorted(order_statistics(n), n - counts + 1)]
+    return np.searchsorted(order_statistics(n), n - counts + 1)
 
 
-@lru_cache(maxsize=32)
-def _by_count(n: int, alpha: float, sides: Sides) -> NDArray[np.float64]:
-    return _looked_up(np.arange(n + 1), n, alpha, sides)
+@lru_cache(maxsize=8)
+def _places(n: int) -> NDArray[np.uint16]:
+    """Of every count; the same for every alpha, of which a service sees many."""
+    return _place(np.arange(n + 1), n).astype(np.uint16)

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidArgument, NotClaimed
-from holdfast.measures import SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
+from holdfast.errors import InvalidArgument, InvalidInput, NotClaimed
+from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
 from holdfast.noise import Noise, sampled_noise
 from holdfast.scores import RandomOrder, ScoreHistogram
 from holdfast.validation import check_count, check_number
@@ -24,6 +24,8 @@ MOST_SELECTION = 2**22
 
 MEASURES_0_1_0 = (replace(PredictionScore().info, winning=(1 + SUM_TOLERANCE_0_1_0) / 2), Margin().info)
 """What Holdfast 0.1.0 counted. Its copies were checked less closely, so that the score wins a little later."""
+
+_USUAL = (*(measure.info for measure in DEFAULT_MEASURES), *MEASURES_0_1_0)
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,12 @@ class Evidence:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
+        """The inverse of :meth:`to_dict`; default measures must be described as here, or as 0.1.0 checked them."""
         measures = stored_measures(d.get("measures"))
+        for info in measures:
+            known = [(each.support, each.winning) for each in _USUAL if each.name == info.name]
+            if known and (info.support, info.winning) not in known:
+                raise InvalidInput(f"expected the support and winning average that every {info.name} has, got {info}")
         return cls(d["n"], d["votes"], {info: ScoreHistogram.from_dict(d[info.name]) for info in measures})
 
 

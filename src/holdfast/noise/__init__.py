@@ -4,7 +4,7 @@ from holdfast.noise.gaussian import Gaussian, as_noise, noise_fields, sigma_of, 
 from holdfast.noise.noise import Noise, noise_named, noise_text
 from holdfast.noise.rounded import BYTE, default_step, describe_step, rounded_table
 from holdfast.noise.sampled import DRAWING_ERROR, MOST_NUMBERS, plain_noise, sampled_noise
-from holdfast.noise.seed import Stage, check_seed, secret_seed
+from holdfast.noise.seed import Stage, check_seed, derived_seed, secret_seed
 from holdfast.noise.uniform import Uniform
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "as_noise",
     "check_seed",
     "default_step",
+    "derived_seed",
     "describe_step",
     "noise_fields",
     "noise_named",

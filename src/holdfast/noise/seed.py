@@ -4,8 +4,12 @@ Nothing else enters: not the batch size, not the engine, not what was drawn befo
 system unless one is given, because an adversary who can predict the noise can choose an input for it.
 """
 
+import hmac
 import secrets
 from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from holdfast.errors import InvalidArgument
 
@@ -21,6 +25,18 @@ class Stage(IntEnum):
 def secret_seed() -> int:
     """128 bits from the operating system."""
     return secrets.randbits(128)
+
+
+def derived_seed(secret: bytes, kind: str, x: ArrayLike) -> int:
+    """The same for the same numbers and kind of question, however often and with whatever else it is asked.
+
+    **Guarantee**: whoever does not know the secret cannot tell it from a random one before it is used, and gets no other
+    copies of an input by asking again, with another n, alpha, radius or confidence.
+
+    **Requires** that the secret is kept. The two zeros of an input on the grid are one number, and have one seed.
+    """
+    message = kind.encode() + b"\0" + (np.asarray(x) + 0.0).tobytes()
+    return int.from_bytes(hmac.digest(secret, message, "sha256")[:16])
 
 
 def check_seed(seed: int | None) -> int:

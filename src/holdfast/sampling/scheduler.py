@@ -204,14 +204,8 @@ class Scheduler:
         more = True
         while more or self._open:
             more = more and self._admit(source)
-            while self._executor.has_room and (job := self._next_job()) is not None:
-                self._executor.submit(job)
-                self._out += 1
-            if self._out:
-                for done in self._executor.wait():
-                    self._out -= 1
-                    self._on_done(done)
-                    self._take(done)
+            self._submit()
+            self._wait()  # a job and its requests are not kept beyond it, however long the source blocks
             yield from self._finished()
 
     def _admit(self, source: Iterator[AnyRequest | None]) -> bool:
@@ -232,6 +226,18 @@ class Scheduler:
             self._open.append(opened)
             wanted += opened.waiting
         return True
+
+    def _submit(self) -> None:
+        while self._executor.has_room and (job := self._next_job()) is not None:
+            self._executor.submit(job)
+            self._out += 1
+
+    def _wait(self) -> None:
+        if self._out:
+            for done in self._executor.wait():
+                self._out -= 1
+                self._on_done(done)
+                self._take(done)
 
     def _next_job(self) -> Job | None:
         """What wants little comes along first, as far as half of the room; the rest is divided among those whose turn it is."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,18 @@ from holdfast.noise import noise_fields
 from holdfast.service.callers import Keys
 from holdfast.service.connection import EventStream, Upload, out_of_time, upload_of, while_connected
 from holdfast.service.metrics import CONTENT_TYPE
-from holdfast.service.questions import CertifyQuery, DecideQuery
+from holdfast.service.questions import CertifyQuery, DecideQuery, with_limits
 from holdfast.service.refusals import Refusal, error_response, refusals
-from holdfast.service.schema import A_CERTIFICATE, STREAM, an_input, with_limits
 from holdfast.service.security import SecurityMiddleware
-from holdfast.service.service import Service, Watched
+from holdfast.service.service import Event, Service, Watched
 from holdfast.service.shares import FairShare
+from holdfast.service.uploads import an_input
 from holdfast.service.views import measure_view, noise_view, promise_view
 from holdfast.version import installed_version
 
 _LAST_WORDS_S = 30.0
+_EVENTS = "One JSON object a line; each has an 'event': accepted, chosen, copies, progress, look, done or stopped."
+_A_CERTIFICATE = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
 def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None = None) -> SecurityMiddleware:
@@ -39,11 +42,9 @@ def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None =
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        try:
+        with closing(service):
+            service.scheduler.start()
             yield
-        finally:
-            service.close()
 
     app = FastAPI(
         title="Holdfast",
@@ -52,7 +53,6 @@ def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None =
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
     )
     _handle_refusals(app)
     _add_state(app, service)
@@ -64,25 +64,25 @@ def create_app(service: Service, *, host: str = "127.0.0.1", keys: Keys | None =
 
 def _handle_refusals(app: FastAPI) -> None:
     @app.exception_handler(HoldfastError)
-    async def refused(_: Request, error: HoldfastError) -> Response:
+    async def refused(request: Request, error: HoldfastError) -> Response:
         asked = 422 if isinstance(error, InvalidArgument | InvalidInput) else 500
-        return error_response(error.status if isinstance(error, Refusal) else asked, str(error))
+        return error_response(request.scope, error.status if isinstance(error, Refusal) else asked, str(error))
 
     @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> Response:
-        return error_response(500, f"the service failed on this request ({type(error).__name__}); its log says more")
+    async def failed(request: Request, error: Exception) -> Response:
+        said = f"the service failed on this request ({type(error).__name__}); its log says more"
+        return error_response(request.scope, 500, said)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
-        return error_response(422, "; ".join(said)[:1000])
+        return error_response(request.scope, 422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
-        said = f"{request.method} {request.url.path} is not answered here; GET /docs lists what is"
-        return error_response(
-            error.status_code, said if error.status_code in (404, 405) else str(error.detail), error.headers
-        )
+        elsewhere = f"{request.method} {request.url.path} is not answered here; GET /docs lists what is"
+        said = elsewhere if error.status_code in (404, 405) else str(error.detail)
+        return error_response(request.scope, error.status_code, said, error.headers)
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
@@ -122,7 +122,11 @@ def _add_state(app: FastAPI, service: Service) -> None:
             "version": installed_version(),
         }
 
-    @app.get("/v1/samples/{position}", responses=refusals(401, 403, 404, 422), response_class=_Picture)
+    @app.get(
+        "/v1/samples/{position}",
+        responses={**refusals(401, 403, 404, 422), 200: {"content": {"image/png": {}}}},
+        response_class=Response,
+    )
     async def sample(position: int) -> Response:
         """One of the samples, as PNG."""
         if served.samples is None or not 0 <= position < len(served.samples):
@@ -132,11 +136,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
         target = io.BytesIO()
         Image.fromarray(pixels).save(target, "PNG")
         label = int(served.samples.labels[position])
-        return _Picture(target.getvalue(), headers={"X-Label": str(label)})
-
-
-class _Picture(Response):
-    media_type = "image/png"
+        return Response(target.getvalue(), headers={"X-Label": str(label)}, media_type="image/png")
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
@@ -146,11 +146,11 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
     given = partial(upload_of, limits=service.limits, room=FairShare(service.limits.bodies))
 
-    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, bytes]]) -> Response:
+    async def answer(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Event]]) -> Response:
         async with given(request) as upload:
             with service.scheduler.admission(upload.caller.name):
                 found = await while_connected(request.receive, work(upload), seconds)
-        return Response(found, media_type="application/json")
+        return Response(json.dumps(found, allow_nan=False), media_type="application/json")
 
     async def stream(request: Request, work: Callable[[Upload], Coroutine[Any, Any, Watched]]) -> EventStream:
         async with given(request) as upload:
@@ -179,7 +179,12 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         return await answer(request, service.triage)
 
     streamed = partial(
-        app.post, responses={**refused, **STREAM}, openapi_extra=body, response_class=EventStream, status_code=200
+        app.post,
+        responses=refused,
+        openapi_extra=body,
+        response_class=EventStream,
+        response_description=_EVENTS,
+        status_code=200,
     )
 
     @streamed("/v1/certify/stream")
@@ -199,7 +204,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             raise Refusal(404, f"there is no open request {identity[:40]!r}")
         return {"status": "stopped"}
 
-    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503), openapi_extra=A_CERTIFICATE)
+    @app.post("/v1/read", responses=refusals(400, 401, 403, 408, 409, 413, 422, 429, 503), openapi_extra=_A_CERTIFICATE)
     async def read(request: Request) -> Response:
         """A certificate that was exported: its curves, computed again from its counts."""
         return await answer(request, service.read)

@@ -45,10 +45,11 @@ class BatchScheduler:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop every request, and the thread after its present job."""
+        """Stop every request, streams with what they have, and the thread after its present job."""
         self._closing = True
         self._arrived.put(None)
-        self.stop_all()
+        for request in list(self._open.values()):
+            request.stop(Refusal(503, "the service is closing"))
         if self._thread.is_alive():
             self._thread.join()
         self._sampler.workers.pool.shutdown()
@@ -74,10 +75,8 @@ class BatchScheduler:
 
     def submit(self, request: AnyServed) -> None:
         """Let a request take part from the next job on."""
-        if self._closing:
-            raise Refusal(503, "the service is closing")
         if not self._thread.is_alive():
-            raise Refusal(503, "the device does not work")
+            raise Refusal(503, "the service is closing" if self._closing else "the device does not work")
         self._open[request.id] = request
         self._arrived.put(request)
 
@@ -88,11 +87,6 @@ class BatchScheduler:
             return False
         request.stop()
         return True
-
-    def stop_all(self) -> None:
-        """The service is about to close: streams end with what they have."""
-        for request in list(self._open.values()):
-            request.stop(Refusal(503, "the service is closing"))
 
     def _work(self) -> None:
         sizer = JobSizer(
@@ -105,7 +99,10 @@ class BatchScheduler:
         )
         scheduler = Scheduler(self._sampler, sizer, in_order=False, isolate=True, on_done=self._measure)
         for request in scheduler.run(self._requests()):
-            del self._open[cast(AnyServed, request).id]
+            served = cast(AnyServed, request)
+            if served.error is None:
+                self.metrics.seconds.observe(served.seconds)
+            del self._open[served.id]
 
     def _requests(self) -> Iterator[AnyServed | None]:
         """Requests that have arrived; None while others are in progress. Blocks if there is nothing to do."""

@@ -1,7 +1,6 @@
-"""Who asks, and with which noise they are answered."""
+"""Who asks, and the secret that the noise of answers follows from."""
 
 import hashlib
-import hmac
 import logging
 import os
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from torch import Tensor
 
 from holdfast.budgets import read_text
 from holdfast.errors import HoldfastError, InvalidArgument, reading
@@ -82,25 +80,6 @@ class Keys:
             if len(owners) < len(found):
                 raise InvalidArgument(f"{self._path} gives two callers the same key; give each its own")
             return owners
-
-
-@final
-class NoiseSource:
-    """Seeds of answers: the same for the same input and kind of question, however often and with whatever else it is asked.
-
-    **Guarantee**: whoever does not know the secret cannot tell a seed from a random one before it is used, and gets no other
-    copies of an input by asking again, with another n, alpha, radius or confidence.
-
-    **Requires** that the secret is kept.
-    """
-
-    def __init__(self, secret: bytes | None = None) -> None:
-        self._secret = secrets.token_bytes(32) if secret is None else secret
-
-    def seed(self, kind: str, x: Tensor) -> int:
-        """For an input on the grid; its two zeros are one number, and have one seed."""
-        message = kind.encode() + b"\0" + (x + 0.0).numpy().tobytes()
-        return int.from_bytes(hmac.digest(self._secret, message, "sha256")[:16])
 
 
 def read_secret(path: Path) -> bytes:

@@ -17,7 +17,6 @@ from holdfast.service.refusals import Refusal
 from holdfast.service.shares import FairShare
 
 T = TypeVar("T")
-NDJSON = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ async def _disconnected(receive: Receive) -> None:
 class EventStream(StreamingResponse):
     """Events as they come, one line of JSON each. However it ends, ``work`` is closed: place and device are free again."""
 
-    media_type = NDJSON
+    media_type = "application/x-ndjson"
 
     def __init__(self, events: AsyncIterator[dict[str, Any]], identity: str, seconds: float, work: ExitStack) -> None:
         super().__init__(_lines(events), headers={"X-Request-Id": identity, "X-Accel-Buffering": "no"})

@@ -1,6 +1,7 @@
 """Connections: how many may be open, and for how long one may owe a request."""
 
 import asyncio
+from typing import cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -21,9 +22,11 @@ class BoundedProtocol(H11Protocol):
         """Find room for it."""
         super().connection_made(transport)
         self._expect_request()
-        there = [each for each in self.connections if isinstance(each, BoundedProtocol) and each._open]
-        if len(there) > self.config.backlog:
-            min((each for each in there if each._incomplete), key=lambda each: each._deadline.when()).transport.abort()
+        if len(self.connections) > self.config.backlog:
+            there = cast("set[BoundedProtocol]", self.connections)
+            last = min((each for each in there if each._incomplete), key=lambda each: each._deadline.when())
+            self.connections.discard(last)
+            last.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
@@ -49,10 +52,6 @@ class BoundedProtocol(H11Protocol):
     def _end_if_resting(self) -> None:
         if self._resting:
             self.transport.close()  # what was answered is still sent, as fast as it is read
-
-    @property
-    def _open(self) -> bool:
-        return not self.transport.is_closing()
 
     @property
     def _resting(self) -> bool:

@@ -1,7 +1,7 @@
 """What callers may ask: the question is in the query, the input is the body."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +12,7 @@ from holdfast.noise import check_seed, secret_seed
 from holdfast.service.callers import Caller
 from holdfast.service.limits import MOST_MEASURES, Limits
 from holdfast.service.refusals import Refusal
+from holdfast.validation import check_count
 
 SEEDED_BY = ("service", "fresh", "caller")
 """Asking again gives the same noise; gives other noise each time; a caller chose the noise, and could have tried many."""
@@ -98,10 +99,29 @@ def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInf
 
 def copies_of(name: str, asked: int | None, limits: Limits) -> int:
     """The number of copies asked for, checked against the limit for one caller."""
-    copies = min(_USUAL, limits.copies) if asked is None else asked
-    if copies > limits.copies:
-        raise InvalidArgument(f"{name} must be at most {limits.copies:,} on this service, got {copies:,}")
-    return copies
+    return min(_USUAL, limits.copies) if asked is None else check_count(name, asked, at_most=limits.copies)
+
+
+def with_limits(document: dict[str, Any], copies: int, measures: Sequence[MeasureInfo]) -> None:
+    """Write the operator's limit in the place of the largest number there is, and what is counted, into the document."""
+    names = [info.name for info in measures]
+    changes = {
+        "n": {"maximum": copies},
+        "n_max": {"maximum": copies},
+        "measure": {"enum": names},
+        "claims": {"items": {"type": "string", "enum": ["label", *names]}, "maxItems": len(names) + 1},
+        "at_least": {
+            "minimum": min(info.support[0] for info in measures),
+            "maximum": max(info.support[1] for info in measures),
+        },
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                schema = parameter["schema"]
+                # An optional parameter's first choice is its type; the other is to leave it out.
+                chosen = schema["anyOf"][0] if "anyOf" in schema else schema
+                chosen |= changes.get(parameter["name"], {})
 
 
 CertifyQuery = Annotated[CertifyQuestion, Query()]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
+from starlette.types import Scope
 
 from holdfast.errors import HoldfastError
 
@@ -33,8 +34,9 @@ class Refusal(HoldfastError):
         self.status = status
 
 
-def error_response(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The form that every refusal and failure has."""
+def error_response(scope: Scope, status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The form that every refusal and failure has; the reason is left in the scope, for the log."""
+    scope["refused"] = reason
     # Escaped to ASCII: a reason may quote text of the caller's that UTF-8 cannot write.
     return Response(json.dumps({"error": reason}), status, headers or _HEADERS.get(status), "application/json")
 

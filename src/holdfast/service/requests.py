@@ -34,7 +34,7 @@ class ServedRequest(Request[Any], Generic[R]):
         self.shown: tuple[Evidence, ...] | None = None
         self.error: Exception | None = None
         self._began = time.monotonic()
-        self._lock = threading.RLock()  # a signal's handler may stop a request that this very thread is stopping
+        self._lock = threading.Lock()
         self._on_change: Callable[[], object] = ignore
 
     async def changes(self) -> AsyncIterator[None]:

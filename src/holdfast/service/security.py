@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import re
 import time
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -76,35 +77,33 @@ class SecurityMiddleware:
                 answered["status"] = message["status"]
                 self._metrics.responses.labels(getattr(scope.get("route"), "path", "other"), message["status"]).inc()
                 MutableHeaders(scope=message).update(_HEADERS)
-            elif answered["status"] >= 400:
-                answered["refused"] = message.get("body", b"").decode()[:_LONGEST]
             await send(message)
 
         try:
             scope["caller"] = caller = self._owner(scope) or caller
             await self._app(scope, receive, sending)
         except Refusal as refusal:
-            await error_response(refusal.status, str(refusal))(scope, receive, sending)
+            await error_response(scope, refusal.status, str(refusal))(scope, receive, sending)
         except asyncio.CancelledError:  # the server closes, and has waited for long enough
             if "status" not in answered:
-                await error_response(503, "the service is closing")(scope, receive, sending)
+                await error_response(scope, 503, "the service is closing")(scope, receive, sending)
         finally:  # also of an answer that its caller did not wait for
             seconds = round(time.monotonic() - began, 3)
-            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, "seconds": seconds}))
+            refused = {"refused": scope["refused"][:_LONGEST]} if "refused" in scope else {}
+            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, **refused, "seconds": seconds}))
 
     def _owner(self, scope: Scope) -> Caller | None:
         """Whose key was sent; None where none is needed."""
         headers = Headers(scope=scope)
         # Not Starlette's TrustedHostMiddleware: it believes the first of two Host headers, and refuses in plain text.
         host = _only(headers, "host").lower()
-        if self._local and _name_of(host) not in self._names:
+        if self._local and re.sub(r":\d*$", "", host) not in self._names:  # without its port
             raise Refusal(
                 403, f"this service answers on this machine only, as localhost; the request was for {host[:80]!r}"
             )
         origin = _only(headers, "origin")
-        if origin and origin.lower().partition("://")[2] != host:
-            raise Refusal(403, "a page of another site may not ask this service")
-        if _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET":
+        elsewhere = _only(headers, "sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET"
+        if elsewhere or (origin and origin.lower().partition("://")[2] != host):
             raise Refusal(403, "a page of another site may not ask this service")
         path: str = scope["path"]
         if not self._keys.needed or path in OPEN_ROUTES or path.startswith(_PAGE_FILES):
@@ -121,8 +120,3 @@ def _only(headers: Headers, name: str) -> str:
     """A header's value; one that comes twice is no header at all."""
     found = headers.getlist(name)
     return found[0] if len(found) == 1 else ""
-
-
-def _name_of(host: str) -> str:
-    """A host without its port."""
-    return host if host.endswith("]") else host.rsplit(":", 1)[0] if ":" in host else host

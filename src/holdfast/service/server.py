@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 
@@ -61,16 +60,20 @@ def listen(host: str, port: int, *, patience: int = _PATIENCE_S) -> socket.socke
 
 
 class _Server(uvicorn.Server):
-    """Stops open work before it waits for the connections to close."""
+    """Ends the work before it waits for the connections to close; a second interrupt ends the wait, and the connections."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """An interrupt, or a request to end."""
-        self._service.scheduler.stop_all()
-        super().handle_exit(sig, frame)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Once more interrupted, uvicorn leaves the connections and the application as they are."""
+        self._service.scheduler.close()
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for each in self.server_state.connections:
+                each.transport.abort()
+            await self.lifespan.shutdown()
 
 
 def config_for(service: Service, *, host: str, keys: Keys, patience: int = _PATIENCE_S) -> uvicorn.Config:
@@ -93,10 +96,7 @@ def most_connections() -> int:
     """How many connections may be open: they leave room for some that are just being accepted, and for files."""
     if os.name != "posix":
         return _CONNECTIONS
-    import resource
-
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return max(8, min(_CONNECTIONS, (descriptors - _FILES) // 4))
+    return max(8, min(_CONNECTIONS, (os.sysconf("SC_OPEN_MAX") - _FILES) // 4))
 
 
 def serve(

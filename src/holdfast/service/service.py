@@ -1,9 +1,7 @@
 """The service without its HTTP: a model, its device, and what is made of a body and a question."""
 
-import json
-import logging
-import math
-from collections.abc import AsyncIterator, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,16 +13,15 @@ from holdfast.bands.calibration import not_kept
 from holdfast.certificates.certificate import Certificate
 from holdfast.certificates.describe import format_confidence
 from holdfast.certificates.settings import Settings
-from holdfast.inputs import GridInput, check_input, on_grid, step_for
-from holdfast.noise import sampled_noise, secret_seed
-from holdfast.sampling import DecideRequest
+from holdfast.inputs import GridInput, grid_input
+from holdfast.noise import derived_seed, sampled_noise, secret_seed
+from holdfast.sampling import CertifyRequest, DecideRequest
 from holdfast.sampling.engine import Workload
 from holdfast.sampling.local import LocalSampler
 from holdfast.sampling.requests import LooksRequest
 from holdfast.sequential import SequentialTest
 from holdfast.sequential.looks import Look, plan_looks
 from holdfast.service.batch_scheduler import BatchScheduler
-from holdfast.service.callers import NoiseSource
 from holdfast.service.certificate_upload import read_certificate
 from holdfast.service.connection import Upload
 from holdfast.service.limits import Limits
@@ -49,8 +46,6 @@ from holdfast.triage.drift import DriftWatch
 from holdfast.zoo.datasets.labelled import LabelledData
 
 _THREADS = 4
-_FEWEST_NEW = 20
-_log = logging.getLogger("holdfast.service")
 SHOWN = 18
 """Noisy copies that a watcher gets to see."""
 
@@ -86,49 +81,42 @@ class Service:
         self.served = served
         self.limits = limits
         self.measures = tuple(measure.info for measure in served.smoothed.measures)
-        if served.triage is not None:
-            copies_of("the n of the triage", served.triage.n, limits)
-            served.smoothed.triage(
-                np.full(served.shape, 0.5), served.triage
-            )  # refused if it was chosen for something else
-        scores = () if served.triage is None else served.triage.scores
-        self.drift = DriftWatch(scores, served.drift_every) if scores else None
+        smoothed, triage = served.smoothed, served.triage
+        if triage is not None:
+            copies_of("the n of the triage", triage.n, limits)
+            smoothed.triage(np.full(served.shape, 0.5), triage)  # refused if it was chosen for something else
+        self.drift = DriftWatch(triage.scores, served.drift_every) if triage and triage.scores else None
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
-        smoothed = served.smoothed
         like = torch.full(served.shape, 0.5)
-        self.step = self._step()
+        # One grid for all callers: the triage's, the classifier's, or that of images of bytes.
+        usual, _, _ = smoothed.at(np.zeros(served.shape), 0, 0)
+        self.step = usual.step if triage is None else triage.origin.step
         work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
         sampler = LocalSampler(smoothed.model, work)
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")
-        self._noise = NoiseSource(secret)
-
-    def start(self) -> None:
-        """Begin to work."""
-        self.scheduler.start()
+        self._secret = secret or secrets.token_bytes(32)
 
     def close(self) -> None:
         """Stop all work and wait for the threads."""
         self.scheduler.close()
         self._pool.close()
 
-    async def certify(self, upload: Upload, question: CertifyQuestion) -> bytes:
-        """A certificate with all of alpha, as JSON."""
+    async def certify(self, upload: Upload, question: CertifyQuestion) -> Event:
+        """A certificate with all of alpha."""
         pending = await self._pending(upload, question, watched=False)
         await self._sampled(pending.request)
-        return await self._pool.run(
-            upload.caller.name, lambda: to_json(self._document(self._certificate(pending, 1), pending))
-        )
+        return await self._pool.run(upload.caller.name, lambda: self._document(pending, 1))
 
-    async def decide(self, upload: Upload, question: DecideQuestion) -> bytes:
-        """A decision, as JSON."""
+    async def decide(self, upload: Upload, question: DecideQuestion) -> Event:
+        """A decision."""
         request = await self._decide_request(upload, question, watched=False)
         await self._sampled(request)
-        return to_json(self._decided(request))
+        return self._decided(request)
 
-    async def triage(self, upload: Upload) -> bytes:
-        """What is done with an input, as JSON.
+    async def triage(self, upload: Upload) -> Event:
+        """What is done with an input.
 
         Its noise is drawn anew each time and never told: the rule's guarantee is about inputs that were chosen without
         having seen it, and whoever had found an input that is wrongly accepted could otherwise send it again and again.
@@ -137,19 +125,18 @@ class Service:
         if triage is None:
             raise Refusal(404, "this service has no triage: no rule by which to accept an input or hand it over")
         at = await self._read(upload, leeway=triage.radius)
-        looks = (Look(triage.n, 1.0),)
-        inner = LooksRequest(at.x, secret_seed(), 0, triage.n0, triage.n, looks, shift=at.shift)
+        inner = CertifyRequest(at.x, secret_seed(), 0, triage.n0, triage.n, shift=at.shift)
         request = ServedRequest(inner, caller=upload.caller.name)
-        pending = PendingCertificate(request, triage.settings, triage.settings.alpha)
         await self._sampled(request)
-        certificate = self._certificate(pending, 1)
+        made = self.served.smoothed.provenance(self.step, **request.keyed)
+        certificate = triage.settings.certificate(request.answer.selection, request.answer.evidence, made)
         found = await self._pool.run(upload.caller.name, lambda: triage.decide(certificate))
         if self.drift is not None:
             await self._pool.run("drift", partial(self.drift.add, triage.score(certificate)))
-        return to_json({**verdict_view(found, triage), **self._named(found.predicted)})
+        return {**verdict_view(found, triage), **self._named(found.predicted)}
 
-    async def read(self, upload: Upload) -> bytes:
-        """The curves of a certificate that was exported, as JSON. It takes turns of its own: it may take long."""
+    async def read(self, upload: Upload) -> Event:
+        """The curves of a certificate that was exported. It takes turns of its own: it may take long."""
         return await self._pool.run(f"{upload.caller.name} reads", lambda: _curves(upload.content, self.limits))
 
     async def watch_certify(self, upload: Upload, question: CertifyQuestion) -> Watched:
@@ -167,23 +154,23 @@ class Service:
     async def _pending(self, upload: Upload, question: CertifyQuestion, *, watched: bool) -> "PendingCertificate":
         """Check everything about a certificate; refused if its last look could certify nothing."""
         n = copies_of("n", question.n, self.limits)
-        chosen = question.chosen_seed(self.limits, upload.caller)
         looks = plan_looks(n) if watched else (Look(n, 1.0),)
         asked = Settings(n, question.n0, question.alpha * looks[-1].share, question.claims, question.sides)
         settings = await self._pool.run(
             upload.caller.name, lambda: asked.resolved(self.measures, self.served.smoothed.noise)
         )
-        at = await self._read(upload)
-        seed = self._noise.seed("certify", at.x) if chosen is None else chosen
-        inner = LooksRequest(at.x, seed, question.index or 0, question.n0, n, looks, shift=at.shift)
-        return PendingCertificate(_served(inner, upload, question, watched), settings, question.alpha, question.radii)
+
+        def make(at: GridInput, seed: int, index: int) -> LooksRequest:
+            return LooksRequest(at.x, seed, index, question.n0, n, looks, shift=at.shift)
+
+        request = await self._keyed("certify", upload, question, make, watched=watched)
+        return PendingCertificate(request, settings, question)
 
     async def _decide_request(
         self, upload: Upload, question: DecideQuestion, *, watched: bool
     ) -> ServedRequest[DecideRequest]:
         """Check everything about a decision."""
         n_max = copies_of("n_max", question.n_max, self.limits)
-        chosen = question.chosen_seed(self.limits, upload.caller)
         measure = measure_of(question.measure, self.measures)
         test = partial(
             SequentialTest,
@@ -195,29 +182,30 @@ class Service:
         )
         noise = self.served.smoothed.noise
         test(noise=noise)  # refused before the input is read
-        at = await self._read(upload)
-        seed = self._noise.seed("decide", at.x) if chosen is None else chosen
-        deciding = test(noise=sampled_noise(noise, self.step, at.shift))
-        inner = DecideRequest(at.x, seed, question.index or 0, question.n0, n_max, deciding, measure.name)
-        return _served(inner, upload, question, watched)
 
-    def _step(self) -> float:
-        """One grid for all callers: the triage's, the classifier's, or that of images of bytes."""
-        smoothed, triage = self.served.smoothed, self.served.triage
-        if triage is not None:
-            return triage.origin.step
-        if smoothed.step is not None:
-            return smoothed.step
-        return step_for(np.zeros(self.served.shape), smoothed.inputs, smoothed.noise)
+        def make(at: GridInput, seed: int, index: int) -> DecideRequest:
+            deciding = test(noise=sampled_noise(noise, self.step, at.shift))
+            return DecideRequest(at.x, seed, index, question.n0, n_max, deciding, measure.name)
+
+        return await self._keyed("decide", upload, question, make, watched=watched)
+
+    async def _keyed(
+        self, kind: str, upload: Upload, question: Question, make: Callable[[GridInput, int, int], R], *, watched: bool
+    ) -> ServedRequest[R]:
+        """A request about the input in a body, with the noise that its caller is to have."""
+        chosen = question.chosen_seed(self.limits, upload.caller)
+        at = await self._read(upload)
+        seed = derived_seed(self._secret, kind, at.x) if chosen is None else chosen
+        inner = make(at, seed, question.index or 0)
+        shown = SHOWN if watched else 0
+        return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
 
     async def _read(self, upload: Upload, *, leeway: float | None = None) -> GridInput:
-        smoothed, shape = self.served.smoothed, self.served.shape
+        smoothed = self.served.smoothed
 
         def read() -> GridInput:
-            given = check_input(read_input(upload.content, upload.kind, shape), smoothed.inputs, leeway=leeway)
-            if leeway is None:
-                return on_grid(given, self.step, smoothed.noise)
-            return on_grid(given, self.step, smoothed.noise, farthest=math.inf)  # no adversary may choose to be refused
+            x = read_input(upload.content, upload.kind, self.served.shape)
+            return grid_input(x, smoothed.inputs, smoothed.noise, self.step, leeway=leeway)
 
         return await self._pool.run(upload.caller.name, read)
 
@@ -231,7 +219,6 @@ class Service:
             request.stop()
         if request.error is not None:
             raise request.error
-        self.metrics.seconds.observe(request.seconds)
 
     async def _certify_events(self, pending: "PendingCertificate") -> AsyncIterator[Event]:
         """What a watcher sees: counts as they grow, a certificate at each planned look, and the last one to keep.
@@ -245,13 +232,14 @@ class Service:
             yield event
             if told < len(request.inner.looked) and not request.over:
                 told = len(request.inner.looked)
-                look = await self._pool.run(request.caller, partial(self._view, pending, told))
+                look = await self._pool.run(request.caller, partial(self._view, pending, told, last=False))
                 yield {"event": "look", **look}
         last: Event = {"certificate": None, "view": None}
-        if request.inner.looked:
-            self.metrics.seconds.observe(request.seconds)
-            last = await self._pool.run(request.caller, lambda: self._last(pending))
-        yield {"event": "done" if request.error is None else "stopped", **last, **_trouble(request)}
+        if looked := len(request.inner.looked):
+            certificate = await self._pool.run(request.caller, lambda: self._document(pending, looked))
+            view = await self._pool.run(request.caller, lambda: self._view(pending, looked, last=True))
+            last = {"certificate": certificate, "view": view}
+        yield _ended(request, last)
 
     async def _decide_events(self, request: ServedRequest[DecideRequest]) -> AsyncIterator[Event]:
         """What a watcher sees of a question on the way to its answer."""
@@ -260,12 +248,10 @@ class Service:
             if event["event"] == "progress":
                 event["evidence"] = request.inner.test.progress
             yield event
+        last: Event = {"decision": None}
         if request.error is None:
-            self.metrics.seconds.observe(request.seconds)
-            decision = self._decided(request)
-            yield {"event": "done", "decision": decision, "sure": format_confidence(decision["alpha"])}
-        else:
-            yield {"event": "stopped", "decision": None, **_trouble(request)}
+            last = {"decision": self._decided(request), "sure": format_confidence(request.answer.alpha)}
+        yield _ended(request, last)
 
     def _decided(self, request: ServedRequest[DecideRequest]) -> Event:
         decision = decision_view(request, self.served.smoothed.noise)
@@ -297,27 +283,21 @@ class Service:
         found, look = request.inner.looked[looked - 1], request.inner.looks[looked - 1]
         made = self.served.smoothed.provenance(self.step, **request.keyed)
         whole = pending.settings.certificate(found.selection, found.evidence, made)
-        return replace(whole, alpha=pending.alpha, share=look.share)
+        return replace(whole, alpha=pending.question.alpha, share=look.share)
 
-    def _view(self, pending: "PendingCertificate", looked: int) -> Event:
-        certificate = self._certificate(pending, looked)
-        return certificate_view(certificate, seeded_by=pending.request.seeded_by, last=False)
+    def _view(self, pending: "PendingCertificate", looked: int, *, last: bool) -> Event:
+        return certificate_view(self._certificate(pending, looked), seeded_by=pending.request.seeded_by, last=last)
 
-    def _last(self, pending: "PendingCertificate") -> Event:
-        """The certificate of the last look, to keep and to show."""
-        certificate = self._certificate(pending, len(pending.request.inner.looked))
-        view = certificate_view(certificate, seeded_by=pending.request.seeded_by)
-        return {"certificate": self._document(certificate, pending), "view": view}
-
-    def _document(self, certificate: Certificate, pending: "PendingCertificate") -> Event:
+    def _document(self, pending: "PendingCertificate", looked: int) -> Event:
         """The certificate for JSON; what the class is called, who chose its seed, and its bounds at the radii asked for."""
+        certificate = self._certificate(pending, looked)
         document = {
             **certificate.to_dict(),
             "seeded_by": pending.request.seeded_by,
             **self._named(certificate.predicted),
         }
-        if pending.radii is not None:
-            radii = np.array(pending.radii, dtype=np.float64)
+        if pending.question.radii is not None:
+            radii = np.array(pending.question.radii, dtype=np.float64)
             curves = {name: curve_view(curve, radii) for name, curve in certificate.curves.items()}
             document["bounds"] = {"radii": radii.tolist(), **curves}
         return document
@@ -330,28 +310,17 @@ class Service:
 
 @dataclass(frozen=True, eq=False)
 class PendingCertificate:
-    """A certificate on the way: its request, what is asked of its last look, and the alpha of all looks."""
+    """A certificate on the way: its request, and what is asked of its last look and of all looks."""
 
     request: ServedRequest[LooksRequest]
     settings: Settings
-    alpha: float
-    radii: Sequence[float] | None = None
+    question: CertifyQuestion
 
 
-def _served(inner: R, upload: Upload, question: Question, watched: bool) -> ServedRequest[R]:
-    shown = SHOWN if watched else 0
-    return ServedRequest(inner, caller=upload.caller.name, watched=shown, seeded_by=question.seeded_by)
-
-
-def to_json(document: Event) -> bytes:
-    """Strict JSON: no NaN."""
-    return json.dumps(document, allow_nan=False).encode()
-
-
-def _curves(content: bytes, limits: Limits) -> bytes:
+def _curves(content: bytes, limits: Limits) -> Event:
     with not_kept():
         certificate, seeded_by = read_certificate(content, limits)
-        return to_json(certificate_view(certificate, seeded_by=seeded_by))
+        return certificate_view(certificate, seeded_by=seeded_by)
 
 
 def _accepted(request: AnyServed, looks: list[int]) -> Event:
@@ -365,5 +334,7 @@ def _accepted(request: AnyServed, looks: list[int]) -> Event:
     }
 
 
-def _trouble(request: AnyServed) -> Event:
-    return {} if request.error is None else {"error": str(request.error)}
+def _ended(request: AnyServed, last: Event) -> Event:
+    """The last event: what there is, and why it ended early if it did."""
+    trouble = {} if request.error is None else {"error": str(request.error)}
+    return {"event": "stopped" if trouble else "done", **last, **trouble}

@@ -26,7 +26,7 @@ def read_input(content: bytes, content_type: str, shape: Sequence[int]) -> Array
     if kind not in _READERS:
         raise Refusal(415, f"expected a body of type {', '.join(_READERS)}, got {content_type[:80]!r}")
     if not content:
-        raise Refusal(400, f"expected an input of shape {_words(shape)} in the body, got nothing")
+        raise Refusal(400, f"expected an input of shape {tuple(shape)} in the body, got nothing")
     return _READERS[kind](content, tuple(shape))
 
 
@@ -40,6 +40,13 @@ def json_body(shape: tuple[int, ...], within: tuple[float, float] | None = None)
     return create_model("Input", __config__=ConfigDict(extra="forbid", strict=True), input=(nested, ...))
 
 
+def an_input(shape: Sequence[int], *, within: tuple[float, float] | None) -> dict[str, Any]:
+    """The body of an input: JSON with numbers in a range if there is one, an image file, or an array file."""
+    content: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in INPUT_TYPES}
+    content["application/json"] = {"schema": json_body(tuple(shape), within).model_json_schema()}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
     try:
         body: Any = json_body(shape).model_validate_json(content)
@@ -48,7 +55,7 @@ def _read_json(content: bytes, shape: tuple[int, ...]) -> Array:
         where = ".".join(str(part)[:40] for part in first["loc"]) or "the body"
         raise Refusal(
             400 if first["type"] == "json_invalid" else 422,
-            f'expected {{"input": nested lists of shape {_words(shape)}}}; {where}: {first["msg"][:200]}',
+            f'expected {{"input": nested lists of shape {shape}}}; {where}: {first["msg"][:200]}',
         ) from error
     return np.array(body.input, dtype=np.float64)
 
@@ -68,14 +75,14 @@ def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
         got = found.dtype if isinstance(found, np.ndarray) else "an archive"
         raise Refusal(422, f"expected floating-point numbers, got {str(got)[:80]}; for an image of bytes send x / 255")
     if found.shape != shape:
-        raise Refusal(422, f"expected an array of shape {_words(shape)}, got {_words(found.shape)}")
+        raise Refusal(422, f"expected an array of shape {shape}, got {found.shape}")
     return found.astype(np.float64, order="C") if found.itemsize == 8 else found.astype(np.float32, order="C")
 
 
 def _read_image(content: bytes, shape: tuple[int, ...], kind: str) -> Array:
     """Decoded only if its header gives the very size that is expected: a small file cannot become a large image."""
     if len(shape) != 3 or shape[0] not in (1, 3):
-        raise Refusal(415, f"this model takes inputs of shape {_words(shape)}, not images; send NPY or JSON")
+        raise Refusal(415, f"this model takes inputs of shape {shape}, not images; send NPY or JSON")
     channels, height, width = shape
     try:
         with Image.open(io.BytesIO(content), formats=(kind,)) as file:
@@ -105,10 +112,6 @@ def _as_channels(file: ImageFile, channels: int) -> Image.Image:
     if colours.getchannel("A").getextrema() != (_OPAQUE, _OPAQUE):
         raise Refusal(422, "expected an opaque image, got one with transparent pixels; put it on a background first")
     return colours.convert("L" if channels == 1 else "RGB")
-
-
-def _words(shape: Sequence[int]) -> str:
-    return "(" + ", ".join(str(each) for each in shape)[:200] + ")"
 
 
 _READERS: dict[str, Callable[[bytes, tuple[int, ...]], Array]] = {
