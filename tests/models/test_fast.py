@@ -263,6 +263,37 @@ def test_what_fails_or_answers_otherwise_when_compiled_runs_as_it_is_with_one_wa
         assert (cert.evidence, cert.provenance.compiled) == (plain.evidence, False)
 
 
+@pytest.mark.usefixtures("two_threads")
+def test_workers_run_the_very_graph_that_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile, graphs = torch.compile, list[Any]()
+
+    def counted(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: compile(forward, fullgraph=True, backend=counted))
+    cert = hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=2_000)
+    assert cert.provenance.compiled
+    assert len(graphs) == 1  # for the check's number of threads, and none for a worker's
+
+
+def test_a_pass_that_torch_counts_as_none_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def miscounted(scores: Tensor, calls: int) -> Tensor:
+        if calls % 3 == 0:
+            raise RuntimeError(
+                "torch.compile with fullgraph=True found no compiled frames. Compilation was not attempted"
+            )
+        return scores
+
+    found = []
+    for fault in (lambda scores, _: scores, miscounted):
+        with monkeypatch.context() as patch:
+            stand_in(patch, fault)
+            found.append(hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=2_000, seed=1))
+    assert found[0] == found[1]
+    assert found[1].provenance.compiled
+
+
 def test_what_was_compiled_and_turns_wrong_later_gives_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, lambda scores, calls: scores if calls < 9 else scores.flip(1))
     with pytest.raises(ModelError, match="from call to call"):

@@ -24,6 +24,7 @@ from holdfast.sampling.workers import (
     Workers,
     asked_of,
     dependent_rows,
+    divided_threads,
     reference_of,
     smaller_batch,
     state_of,
@@ -170,17 +171,12 @@ class LocalSampler(Executor):
                 torch.cuda.current_stream(model.device).synchronize()
             return accumulator, answers
 
-        with running, self.model.session():
-            # Divided alike whether or not there is work for all, since arithmetic may depend on it.
-            before = torch.get_num_threads()
-            threads = max(1, before // len(workers.models)) if self.model.device.type == "cpu" else before
-            alone = self.model.device.type == "cpu" and len(workers.models) == 1 < before
+        # Divided alike whether or not there is work for all, since arithmetic may depend on it.
+        with running, self.model.session(), divided_threads(self.model, len(workers.models)) as threads:
+            alone = self.model.device.type == "cpu" and len(workers.models) == 1 < threads
             versions = [model.weights_version for model in models]
-            try:
-                # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
-                found = [run(0)] if len(models) == 1 else self._in_threads(run, len(models), stop)
-            finally:
-                torch.set_num_threads(before)
+            # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.
+            found = [run(0)] if len(models) == 1 else self._in_threads(run, len(models), stop)
             written = versions != [model.weights_version for model in models]
         if written or self._weights != self.model.weights_version:
             raise written_to(self.model, "while it was sampled")

@@ -1,7 +1,8 @@
 """A model's workers on one machine: replicas that were compared with it, at the batch size in use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -72,12 +73,13 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
         if model.rounded:
             far = same if first is model else OTHER_ROUNDING
         try:
-            found = _ask(model, first, rows, strangers, size, draw)
-            fault = difference(found, reference[:shown], far)
-            if not fault and (model.rounded or first.compiled):
-                # Among copies of one other row, as unlike the first company as can be. The same kernels round rows
-                # in the same places alike, so that what others do is not lost in a low precision's rounding.
-                fault = difference(_ask(model, first, rows, one_other, size, draw), found, SAME)
+            with divided_threads(model, len(models)):
+                found = _ask(model, first, rows, strangers, size, draw)
+                fault = difference(found, reference[:shown], far)
+                if not fault and (model.rounded or first.compiled):
+                    # Among copies of one other row, as unlike the first company as can be. The same kernels round rows
+                    # in the same places alike, so that what others do is not lost in a low precision's rounding.
+                    fault = difference(_ask(model, first, rows, one_other, size, draw), found, SAME)
         except ModelError as error:
             if not model.fallback(str(error)):
                 raise
@@ -100,6 +102,18 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
     # Few are in every batch: they must not take the room of the copies.
     few = max(1, min(shown, size // _SHARE))
     return Workers(models, size, rows[:few], found[:few], same, asked_of(model, work), state_of(model))
+
+
+@contextmanager
+def divided_threads(model: Model, workers: int) -> Iterator[int]:
+    """A worker's part of torch's threads on a CPU: what was compiled for another number of threads is compiled again."""
+    before = torch.get_num_threads()
+    each = max(1, before // workers) if model.device.type == "cpu" else before
+    torch.set_num_threads(each)
+    try:
+        yield each
+    finally:
+        torch.set_num_threads(before)
 
 
 def asked_of(model: Model, work: Workload) -> tuple[object, ...]:

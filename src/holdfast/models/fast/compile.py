@@ -27,6 +27,8 @@ _RIGHT = "^(?!.*UNROLL=False.*num_warps=(8|16))"
 _FOR_FOLDED = "^(?!.*(UNROLL|EVEN_K)=)|BLOCK_K=16, BLOCK_M=256, BLOCK_N=64.*UNROLL=False.*num_stages=2, num_warps=4"
 """Of convolutions and matrix products, the library's and one other."""
 
+_TRIES, _NO_GRAPH = 4, "found no compiled frames"
+
 
 def is_worth_compiling(device: torch.device, flops: float) -> bool:
     """Whether one input takes so much work, however many there are."""
@@ -98,7 +100,20 @@ def compiled_module(module: nn.Module, precision: Precision) -> Callable[[Tensor
         return answer
 
     forward.__code__ = forward.__code__.replace()
-    return torch.compile(forward, fullgraph=True, dynamic=False, options=options_for(module, precision))
+    compiled = torch.compile(forward, fullgraph=True, dynamic=False, options=options_for(module, precision))
+
+    def counted_by_itself(batch: Tensor) -> Tensor:
+        # Torch 2.12 and 2.13 count the graphs that ran for all threads together, so that a call may be told that none
+        # did although it was answered by one (pytorch/pytorch#185138).
+        for _ in range(_TRIES):
+            try:
+                return compiled(batch)
+            except RuntimeError as error:
+                if _NO_GRAPH not in str(error):
+                    raise
+        return compiled(batch)
+
+    return counted_by_itself
 
 
 @contextmanager
