@@ -219,7 +219,7 @@ def certified(backend: Backend, smoothed: hf.SmoothedClassifier, seed: int) -> f
 
 def measure(backend: Backend, repeats: int) -> dict[str, Any]:
     """Ratios of seconds that were taken in turns."""
-    smoothed = hf.SmoothedClassifier(backend.model, SIGMA, outputs=backend.outputs, inputs="any", compile=False)
+    smoothed = hf.SmoothedClassifier(backend.model, SIGMA, outputs=backend.outputs, compile=False)
     certified(backend, smoothed, 10_000)
     loops = {rows: bare(backend, rows) for rows in backend.rows}
     ratios, seconds = [], []

@@ -7,7 +7,7 @@ classifier that is certified rounds its input to the grid first, and for an x on
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ _NEGLIGIBLE = 2.0**-66
 _LONGEST = 1_000
 _MOST_STEPS = 2**16
 """To either side: more, and rounding their probabilities to 64 bits would add up."""
+_PREFIX = 16
+_UNDECIDED = np.iinfo(np.int32).min
 
 
 @lru_cache(maxsize=64)
@@ -97,6 +99,26 @@ class AliasTable:
 
     def draw(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
         """One number from each word."""
+        if self._short is None:
+            return self._looked_up(words)
+        found = self._short.take((words >> np.uint64(64 - _PREFIX)).view(np.int64), mode="clip")
+        undecided = np.nonzero(found == _UNDECIDED)
+        found[undecided] = self._looked_up(words[undecided])
+        return found
+
+    @cached_property
+    def _short(self) -> NDArray[np.int32] | None:
+        """The number of all words with the same first bits; a few undecided. None where that would be many.
+
+        In a column a number gives way to its alias once, so that words between two that have one number have it, too.
+        """
+        if self.bits > _PREFIX - 4:
+            return None
+        first = np.arange(2**_PREFIX, dtype=np.uint64) << np.uint64(64 - _PREFIX)
+        low, high = self._looked_up(first), self._looked_up(first | np.uint64(2 ** (64 - _PREFIX) - 1))
+        return np.where(low == high, low, _UNDECIDED)
+
+    def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
         bits, others = np.uint64(self.bits), np.uint64(2**self.bits - 1)
         column = words >> np.uint64(64 - self.bits)
         found = self.columns.take(column.view(np.int64), mode="clip")

@@ -40,10 +40,9 @@ def draw_steps(table: AliasTable, key: NDArray[np.uint64], first: int, rows: int
     word, *rest = key
     counter = np.array([first * quarters(size), 0, *rest], dtype=np.uint64)
     stream = np.random.Philox(key=np.array([word, 0], dtype=np.uint64), counter=counter)
-    drawn = np.empty(rows * 4 * quarters(size), dtype=np.int32)
-    for start in range(0, drawn.size, AT_ONCE):
-        some = drawn[start : start + AT_ONCE]
-        some[:] = table.draw(stream.random_raw(some.size))
+    words = rows * 4 * quarters(size)
+    parts = [table.draw(stream.random_raw(min(AT_ONCE, words - start))) for start in range(0, words, AT_ONCE)]
+    drawn = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return drawn.reshape(rows, -1)[:, :size]
 
 
