@@ -4,9 +4,11 @@ import math
 import random
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import count, islice
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -67,21 +69,24 @@ class Endpoint:
         self._threads = ThreadPoolExecutor(self.connections, "holdfast-http")
         self._next = -math.inf
 
-    def post(self, bodies: Sequence[bytes], take: Callable[[int, bytes], None]) -> None:
+    def post(self, bodies: Iterable[bytes], take: Callable[[int, bytes], None]) -> None:
         """Post the bodies, and give each one's number and answer to ``take``, in order.
 
-        After a failure nothing more is posted, what was under way is taken, and the first failure is raised.
+        A body is made when there is room for it. After a failure nothing more is posted, what was under way is taken, and the
+        first failure is raised.
         """
-        failure: ModelError | None = None
-        sent = [self._sent(body) for body in bodies[: self.connections]]
-        for number, (body, request) in enumerate(zip(bodies, sent, strict=False)):
+        following, failure = iter(bodies), None
+        under_way = deque((body, self._sent(body)) for body in islice(following, self.connections))
+        for number in count():
+            if not under_way:
+                break
+            body, request = under_way.popleft()
             try:
                 take(number, self._answer(body, request, 0 if failure else self._retries))
             except ModelError as error:
                 failure = failure or error
             if failure is None:
-                # ``sent`` grows while it is read.
-                sent += [self._sent(each) for each in bodies[len(sent) : len(sent) + 1]]
+                under_way += ((body, self._sent(body)) for body in islice(following, 1))
         if failure is not None:
             raise failure
 
