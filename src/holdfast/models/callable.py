@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.hints import failure
 from holdfast.models.model import Model
-from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, scores_of
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, one_thread, scores_of
 
 
 class CallableModel(Model):
@@ -52,7 +52,9 @@ class CallableModel(Model):
 
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the function says, normalised."""
-        return as_probabilities(self._scores(batch), logits=self._logits)
+        scores = self._scores(batch)
+        with one_thread():
+            return as_probabilities(scores, logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
         """Probabilities of a few rows, refused in words if they are not a classifier's."""

@@ -165,7 +165,7 @@ def _batches_from(
     """Batches filled on the host: ``write`` makes copies of what is ``drawn`` for a span, a few rows at a time."""
     copies = torch.zeros(share.batch, *share.shape, dtype=torch.float32)
     slots = torch.full((share.batch,), share.nobody)
-    filled = 0
+    places, filled = slots.numpy(), 0  # NumPy writes a few numbers without giving way to other threads
 
     def batch() -> Batch:
         copies[share.room :] = share.probe  # a module may write into its batch
@@ -178,13 +178,13 @@ def _batches_from(
                 rows = some[taken : taken + share.room - filled]
                 end = filled + len(rows)
                 write(span, rows, copies[filled:end])
-                slots[filled:end] = slot
+                places[filled:end] = slot
                 taken, filled = taken + len(rows), end
                 if filled == share.room:
                     yield batch()
                     filled = 0
     if filled:
-        slots[filled:] = share.nobody
+        places[filled:] = share.nobody
         copies[filled : share.room] = copies[:1]
         yield batch()
 

@@ -1,11 +1,13 @@
 """Counting beside the network: small work on a GPU that runs while the next batch is computed."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 
 import torch
 from torch import Tensor
+
+from holdfast.models.outputs import one_thread
 
 
 @contextmanager
@@ -13,10 +15,10 @@ def side_stream(device: torch.device) -> Iterator[Callable[..., AbstractContextM
     """Gives a context for work on some tensors, in a stream of its own; when all is done, the main stream waits for it.
 
     The work starts when what was asked of the device so far is done, and nothing asked later waits for it. On a CPU
-    it is done on the spot, by one thread: it takes longer to wake others than to count.
+    it is done on the spot.
     """
     if device.type != "cuda":
-        yield _one_thread if torch.get_num_threads() > 1 else lambda *_: nullcontext()
+        yield lambda *_: one_thread()
         return
     main, side = torch.cuda.current_stream(device), _stream(device)
 
@@ -32,16 +34,6 @@ def side_stream(device: torch.device) -> Iterator[Callable[..., AbstractContextM
         yield working
     finally:
         main.wait_stream(side)
-
-
-@contextmanager
-def _one_thread(*_: Tensor) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @cache
