@@ -242,3 +242,12 @@ def test_what_is_kept_for_each_of_many_alphas_is_small_however_many_samples_ther
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 10e6
+
+
+@pytest.mark.parametrize("n", [1, 100, 3_000, 100_000])
+def test_the_bound_of_a_count_is_that_of_the_first_chosen_order_statistic_at_or_beyond_the_threshold(n: int) -> None:
+    counts, found = np.arange(n + 1), hf.BerkJones().lower(np.arange(n + 1), n, 1e-3)
+    chosen, bounds = order_statistics(n), bounds_at(n, calibrate(n, 1e-3, "lower"))
+    for count in {0, 1, 2, n // 3, n // 2, n - 1, n} & set(counts.tolist()):
+        beyond = [bound for index, bound in zip(chosen, bounds, strict=True) if index >= n - count + 1]
+        assert found[count] == (beyond[0] if beyond else 0.0)

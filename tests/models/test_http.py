@@ -252,7 +252,8 @@ def test_another_answer_function_makes_other_scores_of_the_replies_that_are_kept
 
 
 @pytest.mark.parametrize(
-    ("header", "again"), [("X-Model", True), ("Authorization", False), ("X-API-Key", False), ("cookie", False)]
+    ("header", "again"),
+    [("X-Model", True), ("X-Routing-Key", True), ("Authorization", False), ("X-API-Key", False), ("cookie", False)],
 )
 def test_headers_that_may_choose_the_classifier_are_asked_for_again(
     server: Endpoint, tmp_path: Path, header: str, again: bool
@@ -263,6 +264,44 @@ def test_headers_that_may_choose_the_classifier_are_asked_for_again(
     kept[1].certify(X, n=200, seed=1)
     assert (server.requests > asked) == again
     assert (kept[0].fingerprint != kept[1].fingerprint) == again
+
+
+def test_a_function_that_writes_to_its_last_answer_again_changes_no_other(server: Endpoint, tmp_path: Path) -> None:
+    scores = np.empty((64, 4))
+
+    def reusing(said: Any) -> Any:
+        found = scores[: len(said["predictions"])]
+        found[:] = said["predictions"]
+        return found
+
+    meant = smoothed(server, tmp_path / "a").certify(X, n=400, seed=1)
+    for _ in range(2):  # asked, and from what is kept
+        assert smoothed(server, tmp_path / "b", answer=reusing).certify(X, n=400, seed=1) == meant
+
+
+def test_answers_to_other_questions_about_the_same_rows_are_not_taken_for_one_another(
+    server: Endpoint, tmp_path: Path
+) -> None:
+    def asking(scale: float) -> Any:
+        model = smoothed(server, tmp_path / "one", ask=lambda rows: {"instances": (rows * scale).tolist()})
+        return model.certify(X, n=200, seed=1).evidence
+
+    found = asking(1.0)
+    assert asking(3.0) != found  # of zeros both ask the same
+    asked = server.requests
+    assert asking(1.0) == found
+    assert server.requests == asked
+
+
+def test_no_more_requests_are_sent_than_are_allowed_and_what_was_answered_is_kept(
+    server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.models.http._LOOKS", -10)  # large inputs need more requests than is foreseen
+    for _ in range(2):
+        with pytest.raises(hf.ModelError, match=r"was asked most_requests=10 times .* allow more"):
+            smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1)
+    assert 10 < server.requests <= 20
+    assert smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1).n == 1_000
 
 
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:

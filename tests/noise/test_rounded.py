@@ -61,6 +61,29 @@ def test_every_table_gives_each_number_its_probability(noise: hf.Noise, share: f
     assert off / 2**65 < 2.0**-49
 
 
+@pytest.mark.parametrize(
+    ("noise", "step"), [(hf.Gaussian(0.25), BYTE), (hf.Uniform(0.5), BYTE), (hf.Gaussian(1.0), 0.05)]
+)
+def test_every_word_next_to_a_change_has_the_number_that_its_column_says(noise: hf.Noise, step: float) -> None:
+    table = rounded_table(noise, step)
+    rest = 64 - table.bits
+    words, meant = list[int](), list[int]()
+    for column, packed in enumerate(map(int, table.columns)):
+        bound, alias = packed >> table.bits, packed & (2**table.bits - 1)
+        for below in {0, bound - 1, bound, bound + 1, 2**rest - 1}:
+            if 0 <= below < 2**rest:
+                words.append(column << rest | below)
+                meant.append(table.first + (column if below < bound else alias))
+    drawn = table.draw(np.array(words, dtype=np.uint64))
+    assert drawn.tolist() == meant
+    # Words with the same first bits have the number of the nearest of these below them.
+    ends = np.concatenate([np.arange(2**16, dtype=np.uint64) << np.uint64(48)] * 2)
+    ends[2**16 :] |= np.uint64(2**48 - 1)
+    order = np.argsort(np.array(words, dtype=np.uint64), kind="stable")
+    near = np.searchsorted(np.array(words, dtype=np.uint64)[order], ends, side="right") - 1
+    assert np.array_equal(table.draw(ends), np.array(meant)[order][near])
+
+
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_drawn_numbers_pass_a_chi_square_test_and_do_not_correlate(noise: hf.Noise) -> None:
     step = 0.1 * noise.scale

@@ -1,6 +1,8 @@
 """Callers: asking again is not choosing, keys come and go, and nobody's many requests keep out another's one."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 import logging
 import threading
@@ -96,6 +98,10 @@ def test_seeds_follow_from_the_numbers_of_an_input_and_two_zeros_are_one_number(
     assert seed("certify", x) != seed("decide", x)
     assert seed("certify", x) != seed("certify", x + 1)
     assert 0 <= seed("certify", x) < 2**128
+    # For ever: another derivation would give other noise to who asks again.
+    message = b"certify\0" + bytes(16)
+    assert seed("certify", x) == int(hmac.new(SECRET, message, hashlib.sha256).hexdigest()[:32], 16)
+    assert seed("certify", x.double()) == seed("certify", x)
 
 
 def test_fresh_noise_is_for_those_who_may_and_is_said(tmp_path: Path) -> None:

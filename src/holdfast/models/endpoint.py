@@ -126,4 +126,4 @@ class Endpoint:
 def _retry_after(answer: "httpx.Response", otherwise: float) -> float:
     """How long an endpoint asks to be left alone, within reason."""
     said = answer.headers.get("Retry-After", "")
-    return min(float(said), _LONGEST_WAIT) if said.isdigit() else otherwise
+    return min(float(said), _LONGEST_WAIT) if said.isdecimal() and said.isascii() else otherwise

@@ -25,14 +25,14 @@ from holdfast.models.outputs import as_probabilities, check_outputs, checked_pro
 from holdfast.validation import check_count
 
 _LOOKS = 3
-_SECRET = re.compile("auth|cookie|key|secret|token", re.IGNORECASE)
-"""In the names of headers that say who asks, and may change; all others may choose what answers."""
+_WHO_ASKS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
+"""Names of headers that may change; all others may choose what answers."""
 
 
 class HttpModel(Model):
     """Asks an endpoint for the class scores of noisy copies, many in one request.
 
-    Every reply is kept in a file as it came, keyed by the endpoint, the form and headers of its requests and each row's bytes, so
+    Every reply is kept in a file as it came, keyed by the endpoint, its headers and what is asked about each row, so
     that a run that is resumed, verified or repeated with its seed asks for no noisy copy again; ``answer`` is applied each time.
     A request for new rows has one that was answered before among them, and a spot check asks for its few rows: an endpoint that
     answers otherwise now is refused. What a question may cost is said before the first request.
@@ -41,19 +41,20 @@ class HttpModel(Model):
     ``{"predictions": [scores, ...]}``; give ``ask`` and ``answer`` for another endpoint.
 
     Requires:
-        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another.
+        One classifier answers at the URL for as long as the file of answers is used; give another ``version`` for another, and
+        where ``ask`` or ``answer`` make another one of it: fingerprints do not know them.
 
     Parameters:
         url: where rows are posted to. What follows a # is the version.
         outputs: what it returns, ``"logits"`` or ``"probabilities"``; it is checked.
         version: a name for the classifier that answers there, which you change whenever that changes. It makes the fingerprint.
-        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere. Those with auth, cookie, key,
-            secret or token in their names say who asks; with another of the others, every row is asked for again.
+        headers: of every request, such as ``{"Authorization": "Bearer ..."}``; they are written nowhere. ``Authorization``,
+            ``Cookie``, ``X-API-Key``, ``X-Auth-Token`` and their like say who asks; with another of any other, every row is asked again.
         store: the file of answers; by default one for each endpoint in the user's data folder.
         rows_at_once: of a request.
         connections: requests under way at a time.
         per_second: at most so many requests.
-        most_requests: refuse, before the first, a question that will take more.
+        most_requests: refuse, before the first, a question that will take more; and send no more for one, but repetitions.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
         timeout: seconds for one answer.
         ask: makes the body of a request from an array of rows, to be sent as JSON; the same for the same rows.
@@ -93,9 +94,10 @@ class HttpModel(Model):
         self._rows = check_count("rows_at_once", rows_at_once, at_least=8)
         self.rows = 1 + self._endpoint.connections * (self._rows - 1)  # one row of each request was answered before
         self._most = None if most_requests is None else check_count("most_requests", most_requests)
+        self._left = math.inf
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
-        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _SECRET.search(pair[0])))
+        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _WHO_ASKS.fullmatch(pair[0])))
         self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._chosen))).encode()
         self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
         self.name = self._endpoint.name
@@ -114,6 +116,7 @@ class HttpModel(Model):
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
                 f"for fewer copies, or allow more"
             )
+        self._left = math.inf if self._most is None else self._most
         least = f", {requests * self._endpoint.pause:,.0f} s at least" if self._endpoint.pause else ""
         self._say(
             f"up to {copies:,} noisy copies for {self.name}: about {requests:,} requests{least}; {len(self.store):,} answers are known "
@@ -140,12 +143,11 @@ class HttpModel(Model):
 
     def _scores(self, batch: Tensor, company: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
-        form = json.dumps(self._ask(np.zeros((1, *rows.shape[1:]), rows.dtype))).encode()
-        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), form, company)))
+        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), company)))
         keys = []
         for row in rows:
             digest = start.copy()
-            digest.update(row.tobytes())
+            digest.update(self._question(row))
             keys.append(digest.digest()[:16])
         known = {
             key: scores[place]
@@ -160,6 +162,12 @@ class HttpModel(Model):
         places |= dict.fromkeys(again, len(keys) - 1)
         room = self._rows - len(again)
         parts = [missing[first : first + room] for first in range(0, len(missing), room)]
+        if len(parts) > self._left:
+            raise ModelError(
+                f"{self.name} was asked most_requests={self._most:,} times about one question; what it answered is kept in "
+                f"{self.store.path}: allow more, and the same question goes on from there"
+            )
+        self._left -= len(parts)
         fresh: list[Reply] = []
 
         def keep(number: int, said: bytes) -> None:
@@ -186,6 +194,10 @@ class HttpModel(Model):
             )
         return torch.from_numpy(np.stack([known[key] for key in keys]))
 
+    def _question(self, row: NDArray[np.float32]) -> bytes:
+        """What is asked about a row, as it would be asked about it alone."""
+        return row.tobytes() if self._ask is _instances else b"\0" + json.dumps(self._ask(row[None])).encode()
+
     def _compare(self, now: NDArray[np.float64], before: NDArray[np.float64]) -> None:
         """Refuse an endpoint that does not answer a row as it did."""
         found, first = (as_probabilities(torch.tensor(each[None]), logits=self._logits) for each in (now, before))
@@ -202,7 +214,7 @@ class HttpModel(Model):
     def _taken(self, said: bytes, rows: int) -> NDArray[np.float64]:
         """The scores in a reply, one row of numbers for each that was asked for."""
         try:
-            scores = np.asarray(self._answer(json.loads(said)), dtype=np.float64)
+            scores = np.array(self._answer(json.loads(said)), dtype=np.float64)  # which may be written to again
         except Exception as error:
             raise ModelError(
                 f"{self.name} answered with {said[:SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "

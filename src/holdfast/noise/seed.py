@@ -28,14 +28,14 @@ def secret_seed() -> int:
 
 
 def derived_seed(secret: bytes, kind: str, x: ArrayLike) -> int:
-    """The same for the same numbers and kind of question, however often and with whatever else it is asked.
+    """The same for the same numbers, in float32, and kind of question, however often and with whatever else it is asked.
 
     **Guarantee**: whoever does not know the secret cannot tell it from a random one before it is used, and gets no other
     copies of an input by asking again, with another n, alpha, radius or confidence.
 
     **Requires** that the secret is kept. The two zeros of an input on the grid are one number, and have one seed.
     """
-    message = kind.encode() + b"\0" + (np.asarray(x) + 0.0).tobytes()
+    message = kind.encode() + b"\0" + (np.asarray(x, dtype=np.float32) + 0.0).tobytes()
     return int.from_bytes(hmac.digest(secret, message, "sha256")[:16])
 
 
