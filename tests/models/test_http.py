@@ -1,6 +1,8 @@
 """An endpoint on this machine that is asked over HTTP."""
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -304,9 +306,62 @@ def test_no_more_requests_are_sent_than_are_allowed_and_what_was_answered_is_kep
     assert smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1).n == 1_000
 
 
+@pytest.mark.parametrize("broken", [b'{"predictions": %s}' % json.dumps([[0.0] * 4] * 8).encode(), b"NaN", b"first"])
+def test_an_endpoint_that_was_broken_at_first_is_asked_again(server: Endpoint, tmp_path: Path, broken: bytes) -> None:
+    if broken == b"NaN":
+        broken = json.dumps({"predictions": [[float("nan")] * 4] * 8}).encode()
+    server.body = broken if broken != b"first" else json.dumps({"predictions": [[1.0]] * 8}).encode()
+    with pytest.raises(hf.ModelError):
+        smoothed(server, tmp_path / "a").certify(X, n=200, seed=1)
+    server.body = None
+    assert smoothed(server, tmp_path / "a").certify(X, n=200, seed=1).n == 200
+
+
+def test_an_answer_has_a_deadline_and_a_largest_size(
+    server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.models.endpoint._LARGEST", 1_000)
+    server.body = b" " * 2_000
+    with pytest.raises(hf.ModelError, match="an answer of more than 1,000 bytes"):
+        smoothed(server, tmp_path / "a", retries=0).certify(X, n=100)
+    monkeypatch.undo()
+    ticks = iter(range(0, 10_000, 5))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(ticks)))
+    with pytest.raises(hf.ModelError, match="takes more than timeout=1 seconds"):
+        smoothed(server, tmp_path / "a", retries=0, timeout=1).certify(X, n=100)
+
+
+def test_an_interrupted_script_does_not_wait_for_an_endpoint_that_hangs(tmp_path: Path) -> None:
+    script = """
+import http.server, os, signal, threading, time
+import numpy as np
+import holdfast as hf
+
+class Hanging(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        time.sleep(60)
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
+server.daemon_threads = True
+threading.Thread(target=server.serve_forever, daemon=True).start()
+model = hf.HttpModel(f"http://127.0.0.1:{server.server_port}/x", store="a", say=lambda _: None)
+hf.SmoothedClassifier(model, 0.25).certify(np.zeros(3, dtype=np.float32), n=100)
+"""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert "KeyboardInterrupt" in done.stderr
+    assert time.monotonic() - began < 40
+
+
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
     wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),
+        (lambda: hf.HttpModel("http://host:abc/x"), "expected the URL of an endpoint"),
+        (lambda: hf.HttpModel("http://[bad"), "expected the URL of an endpoint"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second="5"), "per_second"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": 1}), "headers must map"),  # type: ignore[dict-item]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": "ü"}), "headers must map"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", rows_at_once=2), "rows_at_once"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.cli.app import run as command
 from holdfast.errors import InvalidArgument
 from holdfast.noise import derived_seed
 from holdfast.service.callers import Keys, read_secret
@@ -164,6 +165,20 @@ def test_a_file_of_keys_that_is_none_is_refused_in_words(tmp_path: Path, text: s
     assert ANNE not in str(error.value)
 
 
+def test_a_file_that_is_no_access_log_is_not_appended_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[object] = []
+    monkeypatch.setattr("holdfast.service.server.serve", lambda *given, **_: served.append(given))
+    path = tmp_path / "run.json"
+    for content in (b'{"format": 1}\n', b"text", b"[" * 100_000, b"\xff"):
+        path.write_bytes(content)
+        assert command(["serve", "--no-open", "--access-log", str(path)]) != 0
+        assert "is no access log; choose another file" in capsys.readouterr().err
+        assert path.read_bytes() == content
+    assert not served
+
+
 def test_what_other_users_can_read_is_no_secret(tmp_path: Path) -> None:
     path = keys_file(tmp_path, anne=ANNE)
     path.chmod(0o644)
@@ -175,6 +190,8 @@ def test_what_other_users_can_read_is_no_secret(tmp_path: Path) -> None:
     secret.chmod(0o640)
     with pytest.raises(InvalidArgument, match="chmod 600"):
         read_secret(secret)
+    with pytest.raises(InvalidArgument, match="expected a file, got the folder"):
+        read_secret(tmp_path)
     short = tmp_path / "short"
     short.write_bytes(b"123")
     short.chmod(0o600)

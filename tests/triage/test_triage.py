@@ -16,7 +16,7 @@ from scipy.stats import binom
 import holdfast as hf
 from evidence import evidence_of
 from holdfast.cli.app import run as holdfast
-from holdfast.errors import NoThreshold
+from holdfast.errors import InvalidInput, NoThreshold
 from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE
 from holdfast.runs.folder import RunFolder, record
 from holdfast.runs.imported import import_log
@@ -251,6 +251,9 @@ def test_choosing_deciding_and_reading_back() -> None:
     accepted = triage.decide(certificate(np.full(1_000, 0.999), predicted=7))
     assert (accepted.accepted, accepted.predicted) == (True, 7)
     assert not triage.decide(certificate(np.full(1_000, 0.4))).accepted
+    for ask in (triage.decide, triage.score):
+        with pytest.raises(InvalidInput, match="expected a Certificate"):
+            ask("x")  # type: ignore[arg-type]
     verdicts = [triage.decide(each) for each, _ in people]
     assert sum(each.accepted for each in verdicts) == triage.chosen.clean_accepted
     assert all((each.confidence >= triage.threshold) == each.accepted for each in verdicts)

@@ -1,5 +1,6 @@
 """``holdfast serve``: a page and an HTTP service in one process."""
 
+import json
 import logging
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -144,10 +145,21 @@ def _start_logs(level: str, access_log: Path | None) -> None:
     if access_log is None:
         return
     try:
+        if access_log.is_file() and access_log.stat().st_size and not _is_access_log(access_log):
+            raise RunError(f"{access_log} is there already and is no access log; choose another file")
         file = RotatingFileHandler(access_log, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="ascii")
     except OSError as error:
         raise RunError(f"cannot write the access log {access_log}: {error.strerror}; choose another file") from error
-    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    file.setFormatter(logging.Formatter("%(message)s"))
     ACCESS_LOG.addHandler(file)
     ACCESS_LOG.setLevel(logging.INFO)
     ACCESS_LOG.propagate = level in ("debug", "info")
+
+
+def _is_access_log(path: Path) -> bool:
+    """Whether its first line is one that an answer left."""
+    with path.open("rb") as file:
+        try:
+            return {"time", "caller", "seconds"} <= set(json.loads(file.readline(_LOG_BYTES)))
+        except (RecursionError, TypeError, ValueError):
+            return False

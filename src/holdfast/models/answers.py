@@ -84,6 +84,15 @@ class AnswerStore:
             except sqlite3.Error as error:
                 raise self._failed(error) from error
 
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Ask about these rows again."""
+        with self._lock:
+            try:
+                with self._base:
+                    self._base.executemany("DELETE FROM places WHERE key = ?", [(key,) for key in keys])
+            except sqlite3.Error as error:
+                raise self._failed(error) from error
+
     def _failed(self, error: Exception) -> ModelError:
         return ModelError(
             f"answers cannot be kept in {self.path} ({error}), and without that they would be paid for again; choose another "

@@ -6,20 +6,20 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count, islice
-from typing import TYPE_CHECKING
+from threading import Thread
 from urllib.parse import urlsplit
 
 from holdfast.errors import InvalidArgument, ModelError, how_to_install
 from holdfast.validation import check_count, check_number
 
-if TYPE_CHECKING:
-    import httpx
-
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 60.0
+_A_DAY = 86_400.0
+_LARGEST = 2**26
 SHOWN = 200
 """Characters of an answer that a message quotes."""
 
@@ -28,10 +28,19 @@ class Unanswered(ModelError):
     """An endpoint was busy, or could not be reached, until nobody wanted to wait any more."""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    retry_after: str
+    content: bytes
+
+
 class Endpoint:
     """Where bodies of JSON are posted to. What follows a # in the URL is the version of what answers there.
 
-    Threads do nothing but post: rate, waits and repetitions are the caller's thread's.
+    Threads do nothing but post, and keep no process alive: rate, waits and repetitions are the caller's thread's.
 
     Parameters:
         connections: requests under way at a time.
@@ -54,19 +63,26 @@ class Endpoint:
             raise InvalidArgument(f"HTTP endpoints need httpx: {how_to_install('http')}")
         import httpx
 
-        parts = urlsplit(url if isinstance(url, str) else "")
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(httpx.URL(url).host)
+        except (AttributeError, TypeError, ValueError, httpx.InvalidURL):
+            usable = False
+        if not usable:
             raise InvalidArgument(
                 f"expected the URL of an endpoint, such as https://host/v1/models/net:predict, got {url!r}"
             )
         self.url, self.version = parts._replace(fragment="").geturl(), parts.fragment or None
         self.name = parts.netloc + parts.path
         self.connections = check_count("connections", connections)
-        self.pause = 1 / per_second if per_second > 0 else check_number("per_second", per_second, at_least=1e-9)
+        self.pause = 0.0 if per_second == math.inf else 1 / check_number("per_second", per_second, at_least=1e-3)
         self._retries = check_count("retries", retries, at_least=0)
-        self._client = httpx.Client(headers=dict(headers), timeout=check_number("timeout", timeout, at_least=1e-3))
+        self._timeout = min(check_number("timeout", timeout, at_least=1e-3), _A_DAY)
+        try:
+            self._client = httpx.Client(headers={"Content-Type": "application/json", **headers}, timeout=self._timeout)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidArgument(f"headers must map names to texts, both in ASCII ({error})") from error
         weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
-        self._threads = ThreadPoolExecutor(self.connections, "holdfast-http")
         self._next = -math.inf
 
     def post(self, bodies: Iterable[bytes], take: Callable[[int, bytes], None]) -> None:
@@ -90,15 +106,36 @@ class Endpoint:
         if failure is not None:
             raise failure
 
-    def _sent(self, body: bytes) -> "Future[httpx.Response]":
+    def _sent(self, body: bytes) -> "Future[Answer]":
         """A request that is under way, as soon as the rate allows for it."""
         if (wait := self._next - time.monotonic()) > 0:
             time.sleep(wait)
         self._next = time.monotonic() + self.pause
-        headers = {"Content-Type": "application/json"}
-        return self._threads.submit(self._client.post, self.url, content=body, headers=headers)
+        sent = Future[Answer]()
 
-    def _answer(self, body: bytes, request: "Future[httpx.Response]", retries: int) -> bytes:
+        def run() -> None:
+            try:
+                sent.set_result(self._posted(body))
+            except BaseException as error:  # whoever waits for it raises it
+                sent.set_exception(error)
+
+        Thread(target=run, name="holdfast-http", daemon=True).start()
+        return sent
+
+    def _posted(self, body: bytes) -> Answer:
+        import httpx
+
+        until, content = time.monotonic() + self._timeout, bytearray()
+        with self._client.stream("POST", self.url, content=body) as answer:
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > _LARGEST:
+                    raise httpx.ReadError(f"an answer of more than {_LARGEST:,} bytes")
+                if time.monotonic() > until:
+                    raise httpx.ReadTimeout(f"an answer that takes more than timeout={self._timeout:g} seconds")
+            return Answer(answer.status_code, answer.headers.get("Retry-After", ""), bytes(content))
+
+    def _answer(self, body: bytes, request: "Future[Answer]", retries: int) -> bytes:
         """What the endpoint says in the end."""
         import httpx
 
@@ -106,24 +143,23 @@ class Endpoint:
             wait = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 answer = request.result()
-            except httpx.TransportError as error:
+            except httpx.LocalProtocolError as error:
+                raise ModelError(f"a request to {self.name} cannot be sent ({error}); check the headers") from error
+            except httpx.RequestError as error:
                 trouble = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             else:
-                if answer.is_success:
+                if 200 <= answer.status < 300:
                     return answer.content
-                trouble = f"HTTP {answer.status_code}: {answer.text[:SHOWN]}"
-                if answer.status_code not in _AGAIN:
+                trouble = f"HTTP {answer.status}: {answer.content[:SHOWN].decode(errors='replace')}"
+                if answer.status not in _AGAIN:
                     raise ModelError(
                         f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
                     )
-                wait = _retry_after(answer, wait)
+                if answer.retry_after.isascii() and answer.retry_after.isdecimal():
+                    wait = min(
+                        float(answer.retry_after), _LONGEST_WAIT
+                    )  # how long it asks to be left alone, within reason
             if attempt < retries:
                 time.sleep(wait)
                 request = self._sent(body)
         raise Unanswered(f"{self.name} did not answer, {retries + 1} times ({trouble})")
-
-
-def _retry_after(answer: "httpx.Response", otherwise: float) -> float:
-    """How long an endpoint asks to be left alone, within reason."""
-    said = answer.headers.get("Retry-After", "")
-    return min(float(said), _LONGEST_WAIT) if said.isdecimal() and said.isascii() else otherwise

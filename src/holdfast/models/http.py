@@ -24,7 +24,7 @@ from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 from holdfast.validation import check_count
 
-_LOOKS = 3
+_LOOKS, _ALONE = 3, b"alone"
 _WHO_ASKS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
 """Names of headers that may change; all others may choose what answers."""
 
@@ -139,16 +139,16 @@ class HttpModel(Model):
 
         Asked for themselves, whether or not they were answered in other company: the two are compared.
         """
-        return checked_probabilities(self.name, self._scores(rows, b"alone"), len(rows), logits=self._logits)
+        scores = self._scores(rows, _ALONE)
+        try:
+            return checked_probabilities(self.name, scores, len(rows), logits=self._logits)
+        except ModelError:
+            self.store.forget(self._keys(rows.contiguous().numpy(), _ALONE))  # it may be mended
+            raise
 
     def _scores(self, batch: Tensor, company: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
-        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), company)))
-        keys = []
-        for row in rows:
-            digest = start.copy()
-            digest.update(self._question(row))
-            keys.append(digest.digest()[:16])
+        keys = self._keys(rows, company)
         known = {
             key: scores[place]
             for reply in self.store.known(list(dict.fromkeys(keys)))
@@ -194,6 +194,15 @@ class HttpModel(Model):
             )
         return torch.from_numpy(np.stack([known[key] for key in keys]))
 
+    def _keys(self, rows: NDArray[np.float32], company: bytes) -> list[bytes]:
+        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), company)))
+        keys = []
+        for row in rows:
+            digest = start.copy()
+            digest.update(self._question(row))
+            keys.append(digest.digest()[:16])
+        return keys
+
     def _question(self, row: NDArray[np.float32]) -> bytes:
         """What is asked about a row, as it would be asked about it alone."""
         return row.tobytes() if self._ask is _instances else b"\0" + json.dumps(self._ask(row[None])).encode()
@@ -220,6 +229,10 @@ class HttpModel(Model):
                 f"{self.name} answered with {said[:SHOWN]!r}, from which no scores could be taken ({type(error).__name__}: {error}); "
                 f'expected {{"predictions": [[score, ...], ...]}}, or give answer=, a function from the JSON to the scores'
             ) from error
+        if not np.isfinite(scores).all():
+            raise ModelError(
+                f"{self.name} answered with scores that are not finite: {said[:SHOWN]!r}; expected finite class scores"
+            )
         if scores.ndim != 2 or len(scores) != rows:
             raise ModelError(
                 f"{self.name} answered {rows} rows with scores of shape {scores.shape}; expected ({rows}, classes)"

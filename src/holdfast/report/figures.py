@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 KINDS = (".png", ".svg", ".pdf")
 
+_LEGEND_INCHES = 2.4
+"""What an entry takes."""
+
 
 def write_figures(runs: Sequence[Run], question: Question, folder: Path) -> list[Path]:
     """One figure per measure, all runs in it; each as PNG, SVG and PDF; returns the files."""
@@ -107,7 +110,7 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
     figure.legend(
         handles=[*method_handles(lines, colours), band],
         loc="outside lower center",
-        ncols=min(len(lines) + 1, 4),
+        ncols=max(1, min(len(lines) + 1, 4, int(figure.get_figwidth() / _LEGEND_INCHES))),
         fontsize=8.5,
         handlelength=2.6,
         edgecolor="none",

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import time
+from datetime import UTC, datetime
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -90,7 +91,10 @@ class SecurityMiddleware:
         finally:  # also of an answer that its caller did not wait for
             seconds = round(time.monotonic() - began, 3)
             refused = {"refused": scope["refused"][:_LONGEST]} if "refused" in scope else {}
-            ACCESS_LOG.info(json.dumps({"caller": caller.name, **answered, **refused, "seconds": seconds}))
+            when = datetime.now(UTC).isoformat(timespec="milliseconds")
+            ACCESS_LOG.info(
+                json.dumps({"time": when, "caller": caller.name, **answered, **refused, "seconds": seconds})
+            )
 
     def _owner(self, scope: Scope) -> Caller | None:
         """Whose key was sent; None where none is needed."""

@@ -126,7 +126,7 @@ class Triage:
             [-0.5, 1.5], and an input that is refused is not covered by the guarantee; ``smoothed.triage(x, triage)``
             moves them back first, and compares the network too.
         """
-        mine, theirs = self.origin, Origin.of(certificate)
+        mine, theirs = self.origin, Origin.of(_certificate(certificate))
         if not mine.allows(theirs):
             raise InvalidInput(
                 f"the threshold was chosen for {mine}, and holds for at least that many copies of the same model and for as many "
@@ -144,7 +144,7 @@ class Triage:
 
     def score(self, certificate: Certificate) -> float:
         """The average score of a new input, for :meth:`drift`; refused unless it was made as the calibration inputs' were."""
-        theirs = Origin.of(certificate)
+        theirs = Origin.of(_certificate(certificate))
         if theirs != self.origin:
             raise InvalidInput(
                 f"scores can be compared with those of {self.origin} only, got a certificate of {theirs}; certify new inputs as the "
@@ -277,3 +277,9 @@ class Triage:
 
 def _row(d: dict[str, Any]) -> Row:
     return Row(**{**d, "sure_from": math.inf if d["sure_from"] is None else d["sure_from"]})
+
+
+def _certificate(given: object) -> Certificate:
+    if not isinstance(given, Certificate):
+        raise InvalidInput(f"expected a Certificate, as smoothed.certify(...) returns it, got {type(given).__name__}")
+    return given
