@@ -98,11 +98,10 @@ def read_secret(path: Path) -> bytes:
 
 
 def _private(path: Path) -> bytes:
-    if path.is_dir():
-        raise InvalidArgument(f"expected a file, got the folder {path}; give a file in it")
+    content = read_text(path, InvalidArgument)  # which says if it is a folder
     if os.name == "posix" and path.stat().st_mode & _OTHERS:
         raise InvalidArgument(f"{path} is open to other users of this machine; run: chmod 600 {path}")
-    return read_text(path, InvalidArgument)
+    return content
 
 
 def _digest(key: str) -> bytes:
