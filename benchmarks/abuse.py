@@ -221,9 +221,7 @@ def main() -> None:
         code = service.wait(30)
         access = sum(path.stat().st_size for path in folder.glob("access*"))
         logged = Counter(
-            json.loads(line.split(" ", 2)[2])["status"]
-            for path in folder.glob("access*")
-            for line in path.read_text().splitlines()
+            json.loads(line)["status"] for path in folder.glob("access*") for line in path.read_text().splitlines()
         )
     for said, count in sorted(attack.statuses.items()):
         print(f"{count:8,}  {said}")
