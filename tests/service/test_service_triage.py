@@ -19,6 +19,8 @@ from networks import images, small_net
 from serving import NPY, SIGMA, Running, npy, running, small_served
 
 RADIUS = 0.6
+#: Halfway between black and white, on the grid of bytes: no class is more than 0.5 sure.
+GREY = np.resize(np.array([127, 128], dtype=np.float32) / 255, (1, 6, 6))
 
 
 class Bright(nn.Module):
@@ -44,6 +46,7 @@ def triage() -> hf.Triage:
         fingerprint=smoothed().fingerprint,
         epsilon=0.1,
         delta=0.1,
+        alpha=1e-4,
     )
     assert found.threshold is not None
     return found
@@ -66,8 +69,7 @@ def test_a_sure_input_is_accepted_and_a_doubtful_one_handed_over(deciding: Runni
     sure = asked(deciding, np.ones((1, 6, 6), dtype=np.float32))
     assert (sure["accepted"], sure["predicted"]) == (True, 1)
     assert sure["promise"] == {"threshold": triage.threshold, "epsilon": 0.1, "delta": 0.1, "radius": RADIUS}
-    doubtful = asked(deciding, np.full((1, 6, 6), 0.5, dtype=np.float32))
-    assert doubtful["accepted"] is False
+    assert asked(deciding, GREY)["accepted"] is False
     assert deciding.client.get("/v1/model").json()["triage"]["threshold"] == triage.threshold
 
 
