@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 import holdfast as hf
 from holdfast.cli.app import run as holdfast
@@ -15,6 +15,7 @@ from holdfast.noise import Gaussian, Uniform
 from holdfast.report.accuracy import Question
 from holdfast.report.figures import accuracy_figure
 from holdfast.runs.imported import import_log
+from holdfast.runs.tsv import log_numbers, read_log
 from made_runs import Made, made_run, unsealed
 
 MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}
@@ -279,6 +280,7 @@ def test_numbers_that_no_certificate_has_are_refused_with_their_line(tmp_path: P
         (label, "predict", "-2", "line 4: idx and label .* got 2, . and -2"),
         (label, "radius", "inf", "line 4: numbers must be finite"),
         (label, "radius", "3.0", "has the label radius 3, and with sigma = 0.25 there is none beyond 2.05"),
+        (label, "radius", "-0.1", "line 4: a radius must be at least 0, got -0.1"),
         (score, "exp_cdf_150", "0.999", "line 4: a bound is larger at a larger radius"),
         (score, "exp_25", "1", "line 4: a bound is larger at a larger radius"),
         (score, "exp_00", "nan", "line 4: numbers must be finite"),
@@ -292,6 +294,31 @@ def test_numbers_that_no_certificate_has_are_refused_with_their_line(tmp_path: P
         with pytest.raises(hf.HoldfastError, match=said):
             import_log(wrong, tmp_path / "b")
         assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("column", ["exp_cdf_50", "exp_50"])
+def test_a_log_has_no_bound_beyond_full_agreement(tmp_path: Path, column: str) -> None:
+    """The best classifier is a half space, and the best sample one in which all copies fall into it."""
+    made = made_run(tmp_path / "made", 12)
+    log = made.export("score", tmp_path / "a.tsv")
+    rows = [line.split("\t") for line in log.read_text().splitlines()]
+    at, surest = rows[0].index(column), (0.001 / len(made.measures)) ** (1 / 400)
+    for more, fits in ((-0.001, True), (0.015, False)):
+        for k in range(3):
+            rows[3][at - 2 + k] = str(float(ndtr(ndtri(surest) - k)) + more)
+        log.write_text("".join("\t".join(row) + "\n" for row in rows))
+        if fits:
+            assert import_log(log, tmp_path / "b").verify().problems == ()
+        else:
+            with pytest.raises(hf.InvalidArgument, match=r"has the bound .* even if all noisy copies agree"):
+                import_log(log, tmp_path / "c")
+
+
+def test_a_log_saved_by_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    log = made_run(tmp_path / "made", 3).export("label", tmp_path / "a.tsv")
+    plain = log_numbers(read_log(log))
+    log.write_bytes(b"\xef\xbb\xbf" + log.read_bytes().replace(b"\n", b"\r\n"))
+    np.testing.assert_array_equal(log_numbers(read_log(log)), plain)
 
 
 def test_a_log_that_says_its_n_has_no_radius_beyond_full_agreement(tmp_path: Path) -> None:

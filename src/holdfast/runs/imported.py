@@ -74,6 +74,7 @@ def import_log(
     if tuple(log.column_names) == COHEN_COLUMNS:
         if measure not in (None, "label"):
             raise InvalidArgument(f"{source} is a log of label radii; it has no {measure}")
+        info = None
     else:
         info = _measure(source, log, measure)
         config.update({"measure": info.name, "measures": [info.to_dict()]})
@@ -82,8 +83,7 @@ def import_log(
         raise InvalidArgument(f"{source} says that its noise is {origin.noise}, got {given}; leave the noise out")
     if given is not None:
         config.update(noise_fields(given))
-        if config["measure"] == "label":
-            _check_radii(source, log, given, origin)
+        _check_possible(source, log, given, origin, info)
     if origin is not None:
         config.update(origin.facts())
     if RunFolder.holds_run(out) and isinstance(there := Run.open(out), ImportedRun) and there.holds(config, log):
@@ -122,16 +122,27 @@ def _measure(source: Path, log: pa.Table, measure: str | MeasureInfo | None) -> 
     return info
 
 
-def _check_radii(source: Path, log: pa.Table, noise: Noise, origin: LogOrigin | None) -> None:
-    """Refuse label radii that no votes give with this noise: not even those of copies that all agree."""
+def _check_possible(
+    source: Path, log: pa.Table, noise: Noise, origin: LogOrigin | None, measure: MeasureInfo | None
+) -> None:
+    """Refuse radii and bounds that no samples give with this noise: not even those of copies that all agree."""
     share = None if origin is None else origin.alpha / len(origin.claims)
-    votes = _SUREST if origin is None or share is None else clopper_pearson_lower(origin.n, origin.n, share)
-    most, found = noise.radius(votes, 0.5), float(log_numbers(log).max())
-    if found > _ROUNDED * most:
-        raise InvalidArgument(
-            f"{source} has the label radius {found:g}, and with {noise.title} there is none beyond {most:.3g}, even if all noisy copies "
-            f"agree; name another noise, or copy the log again"
-        )
+    surest = _SUREST if origin is None or share is None else clopper_pearson_lower(origin.n, origin.n, share)
+    numbers, but = log_numbers(log), "even if all noisy copies agree; name another noise, or copy the log again"
+    if measure is None:
+        most, found = noise.radius(surest, 0.5), float(numbers.max())
+        if found > _ROUNDED * most:
+            raise InvalidArgument(
+                f"{source} has the label radius {found:g}, and with {noise.title} there is none beyond {most:.3g}, {but}"
+            )
+        return
+    low, high = measure.support
+    highest = low + (high - low) * np.tile(noise.least_probability(surest, PAPER_RADII), 2)
+    for found, most, radius in zip(numbers.max(axis=0), highest, 2 * PAPER_RADII, strict=True):
+        if found > most + (_ROUNDED - 1) * (high - low):
+            raise InvalidArgument(
+                f"{source} has the bound {found:g} at radius {radius:g}, and with {noise.title} there is none above {most:.3g}, {but}"
+            )
 
 
 def _named(name: str) -> str | None:
@@ -179,10 +190,12 @@ class ImportedRun(Run):
             yield f"{_TABLE} has columns of other types than a log: {self.log.schema}"
         if (self.radii is None) != (tuple(self.log.column_names) == COHEN_COLUMNS):
             yield f"run.json says that the log is of the {self.measures[0]}, which it is not"
-        elif self.radii is not None:
-            _measure(self.path / _TABLE, self.log, self.measure(self.measures[0]))
-        elif self.noise is not None:
-            _check_radii(self.path / _TABLE, self.log, self.noise, self.origin)
+            return
+        known = None if self.radii is None else self.measure(self.measures[0])
+        if known is not None:
+            _measure(self.path / _TABLE, self.log, known)
+        if self.noise is not None:
+            _check_possible(self.path / _TABLE, self.log, self.noise, self.origin, known)
 
     def labelled(self) -> Iterator[tuple[Certificate, int]]:
         """A log has bounds, and no samples to compute others from."""

@@ -176,7 +176,7 @@ def read_log(path: Path) -> pa.Table:
     if not path.is_file():
         raise RunError(f"no log at {path}; expected a tab-separated file with a header line")
     with reading(path, RunError, "cannot be read as text", remedy="copy it again"):
-        lines = [line for line in read_text(path, RunError).decode("utf-8").splitlines() if line.strip()]
+        lines = [line for line in read_text(path, RunError).decode("utf-8-sig").splitlines() if line.strip()]
     return parse_log(path, lines)
 
 
@@ -257,9 +257,10 @@ def _parse(where: str, cells: Sequence[str]) -> tuple[int, int, int, list[float]
             f"{where}: idx and label must be whole numbers from 0, and predict a class from 0 or -1 for an abstention, got "
             f"{index}, {label} and {predicted}"
         )
-    low = 0.0 if len(numbers) == 1 else -math.inf
-    if not all(low <= value < math.inf for value in numbers):
-        raise RunError(f"{where}: numbers must be finite and at least {low:g}, got {numbers}")
+    if not all(map(math.isfinite, numbers)):
+        raise RunError(f"{where}: numbers must be finite, got {numbers}")
+    if len(numbers) == 1 and numbers[0] < 0:
+        raise RunError(f"{where}: a radius must be at least 0, got {numbers[0]:g}")
     radii = len(PAPER_RADII)
     if any(further > nearer for k in (0, radii) for nearer, further in pairwise(numbers[k : k + radii])):
         raise RunError(
