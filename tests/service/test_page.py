@@ -154,6 +154,8 @@ def test_drop_an_image_move_both_sliders_read_the_verdict_export_and_read_it_aga
     own_word = " But that these counts came from the model is the file's own word."
     assert page.inner_text("#verdict") == shown + own_word
     assert exported(page, tmp_path)[1] == document
+    assert page.is_hidden("#picture")  # of another input
+    assert page.is_disabled("#go")
 
     path.write_text(json.dumps({**document, "seeded_by": "caller"}))
     drop(page, path)

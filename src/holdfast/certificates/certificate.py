@@ -60,7 +60,7 @@ class Certificate:
         self.method.check_noise(self.noise)
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
         check_sides(self.sides)
-        check_count("predicted", self.predicted, at_least=0)
+        check_count("predicted", self.predicted, at_least=0, at_most=2**31)
         check_count("n0", self.n0)
         if not 0 < check_number("share", self.share) <= 1:
             raise InvalidArgument(

@@ -178,6 +178,7 @@ async function sample(copies = Number(by("copies-wanted").value)) {
     }
   } catch (error) {
     if (error.name === "AbortError" || state.running !== running) return;
+    showPicture(null);
     refuse(error);
   }
   if (state.running === running) state.running = null;
@@ -187,7 +188,7 @@ async function sample(copies = Number(by("copies-wanted").value)) {
 const HANDLERS = {
   accepted(event, running) {
     running.id = event.id;
-    if (event.input.base64) showPicture(event.input);
+    showPicture(event.input);
   },
   chosen(event) {
     by("copies-words").textContent = `The first noisy copies, each with its value, for the answer ${classOf(event.predicted)}. Outlined: copies on which another class wins.`;
@@ -349,10 +350,12 @@ function use(input, note, copies) {
   sample(copies);
 }
 
+// What the verdict is about, if it can be shown.
 function showPicture(pixels) {
-  drawPixels(by("picture"), pixels);
-  by("drop").classList.add("filled");
-  by("drop-words").textContent = "Drop another, or press to choose";
+  const visible = Boolean(pixels && pixels.base64);
+  if (visible) drawPixels(by("picture"), pixels);
+  by("drop").classList.toggle("filled", visible);
+  by("drop-words").textContent = visible ? "Drop another, or press to choose" : "Drop an image here, or press to choose one";
 }
 
 function press(button) {
@@ -424,7 +427,9 @@ async function readExport(file) {
 
 function showExport(file, found, draw) {
   cancel();
-  Object.assign(state, { reading: null, about: file.name, view: null, earlier: [], counted: null, copies: [], decision: null, asked: null, fromFile: true, ...found });
+  press(null);
+  showPicture(null); // the input itself is not in a certificate
+  Object.assign(state, { input: null, reading: null, about: file.name, view: null, earlier: [], counted: null, copies: [], decision: null, asked: null, fromFile: true, ...found });
   by("copies").replaceChildren();
   by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
   draw();
