@@ -314,7 +314,7 @@ def test_a_certified_score_does_not_certify_the_label(tmp_path: Path) -> None:
     ("row", "complaint"),
     [
         ("0\t1\t1\tnan\t1\t1", "numbers must be finite"),
-        ("0\t1\t1\t-5\t1\t1", "numbers must be finite"),
+        ("0\t1\t1\t-5\t1\t1", "a radius must be at least 0, got -5"),
         ("0\t1\t-1\t0.0\t7\t1", "correct must be 1 where"),
         ("0\t1\t1\t0.5\t0\t1", "correct must be 1 where"),
         ("0\t1\t1\t0.5\t1\t1\n0\t1\t1\t0.5\t1\t1", "same idx"),
