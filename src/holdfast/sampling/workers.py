@@ -81,7 +81,7 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
                     # in the same places alike, so that what others do is not lost in a low precision's rounding.
                     fault = difference(_ask(model, first, rows, one_other, size, draw), found, SAME)
         except ModelError as error:
-            if not model.fallback(str(error)):
+            if not model.fallback(str(error.__cause__ or error)):
                 raise
             continue
         if not fault:
