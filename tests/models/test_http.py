@@ -354,6 +354,12 @@ hf.SmoothedClassifier(model, 0.25).certify(np.zeros(3, dtype=np.float32), n=100)
     assert time.monotonic() - began < 40
 
 
+def test_a_device_for_an_endpoint_is_refused() -> None:
+    for device in ("cuda", "tpu"):
+        with pytest.raises(hf.InvalidArgument, match="device, precision and compile are for torch modules"):
+            hf.SmoothedClassifier("http://host/x", 0.25, device=device)
+
+
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
     wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),

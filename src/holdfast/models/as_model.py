@@ -35,7 +35,7 @@ def as_model(
     if precision not in (None, "float32") or compiled:
         raise InvalidArgument(_MODULES)
     if isinstance(given, str) and given.startswith(("http://", "https://")):
-        return HttpModel(given, outputs=outputs)
+        given = HttpModel(given, outputs=outputs)
     if is_session(given) or (isinstance(given, str | Path) and Path(given).suffix == ".onnx"):
         return OnnxModel(given, outputs=outputs, device=device)
     if isinstance(given, Model):
@@ -54,7 +54,10 @@ def as_model(
     )
 
 
-_MODULES = "device, precision and compile are for torch modules; make a Model of your own that runs as you like"
+_MODULES = (
+    "device, precision and compile are for torch modules, and were given for a model that runs elsewhere; leave them out, or "
+    "make a Model of your own that runs as you like"
+)
 
 
 def _checked(given: Model, device: str | torch.device | None) -> Model:
