@@ -360,14 +360,49 @@ def test_a_device_for_an_endpoint_is_refused() -> None:
             hf.SmoothedClassifier("http://host/x", 0.25, device=device)
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([("a", "b")], "headers must map names to texts, got list"),
+        ({1: "b"}, "headers must have names such as X-API-Key, got 1"),
+        ({b"a": b"b"}, "headers must have names"),
+        ({"a\n": "b"}, "headers must have names"),
+        ({"": "b"}, "headers must have names"),
+        *[
+            ({"a": text}, "the header a must be one line of printable ASCII")
+            for text in (1, "ü", "key\n", "k\r\nb: c", "\0", " k")
+        ],
+    ],
+)
+def test_headers_that_no_request_could_be_sent_with_are_refused_and_not_repeated(
+    headers: Any, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(hf.InvalidArgument, match=words) as refused:
+        hf.HttpModel("http://host/x", store=tmp_path / "a", headers=headers)
+    assert "key" not in str(refused.value)
+
+
+def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "strange://host")
+    with pytest.raises(
+        hf.InvalidArgument, match=r"the proxy that the environment names cannot be used .* change HTTP_PROXY"
+    ):
+        hf.HttpModel("http://host/x", store=tmp_path / "a")
+
+
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
     wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://host:abc/x"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://[bad"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second="5"), "per_second"),  # type: ignore[arg-type]
-        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": 1}), "headers must map"),  # type: ignore[dict-item]
-        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": "ü"}), "headers must map"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=True), "per_second"),
+        (lambda: hf.HttpModel("http://host/x", store=123), "store must be a path"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=""), "store must be a path"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", version=1), "version must be a text, such as"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", ask=3), "ask must be a function, got 3"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", answer=0), "answer must be a function, got 0"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", say="no"), "say must be a function, got 'no'"),  # type: ignore[arg-type]
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", rows_at_once=2), "rows_at_once"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),

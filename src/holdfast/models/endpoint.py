@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import time
 import weakref
 from collections import deque
@@ -20,6 +21,7 @@ _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 60.0
 _A_DAY = 86_400.0
 _LARGEST = 2**26
+_HEADER, _HEADER_TEXT = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII), re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 SHOWN = 200
 """Characters of an answer that a message quotes."""
 
@@ -78,10 +80,13 @@ class Endpoint:
         self.pause = 0.0 if per_second == math.inf else 1 / check_number("per_second", per_second, at_least=1e-3)
         self._retries = check_count("retries", retries, at_least=0)
         self._timeout = min(check_number("timeout", timeout, at_least=1e-3), _A_DAY)
+        _check_headers(headers)
         try:
             self._client = httpx.Client(headers={"Content-Type": "application/json", **headers}, timeout=self._timeout)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidArgument(f"headers must map names to texts, both in ASCII ({error})") from error
+        except (ImportError, ValueError) as error:
+            raise InvalidArgument(
+                f"the proxy that the environment names cannot be used ({error}); change HTTP_PROXY, HTTPS_PROXY or ALL_PROXY"
+            ) from error
         weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
         self._next = -math.inf
 
@@ -163,3 +168,17 @@ class Endpoint:
                 time.sleep(wait)
                 request = self._sent(body)
         raise Unanswered(f"{self.name} did not answer, {retries + 1} times ({trouble})")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse what no request could be sent with; values are secrets, and not repeated."""
+    if not isinstance(headers, Mapping):
+        raise InvalidArgument(f"headers must map names to texts, got {type(headers).__name__}")
+    for name, text in headers.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            raise InvalidArgument(f"headers must have names such as X-API-Key, got {name!r}")
+        if not isinstance(text, str) or not _HEADER_TEXT.fullmatch(text):
+            raise InvalidArgument(
+                f"the header {name} must be one line of printable ASCII, as a text, without spaces or line ends around it; "
+                f"text.strip() removes these"
+            )

@@ -22,7 +22,7 @@ from holdfast.models.endpoint import SHOWN, Endpoint, Unanswered
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
-from holdfast.validation import check_count
+from holdfast.validation import check_count, check_path
 
 _LOOKS, _ALONE = 3, b"alone"
 _WHO_ASKS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
@@ -90,6 +90,11 @@ class HttpModel(Model):
             retries=retries,
             timeout=timeout,
         )
+        if not isinstance(version, str | None):
+            raise InvalidArgument(f'version must be a text, such as "1", got {version!r}')
+        for name, function in (("ask", ask), ("answer", answer), ("say", say)):
+            if not callable(function) and function is not None:
+                raise InvalidArgument(f"{name} must be a function, got {function!r}")
         self._logits = check_outputs(outputs)
         self._rows = check_count("rows_at_once", rows_at_once, at_least=8)
         self.rows = 1 + self._endpoint.connections * (self._rows - 1)  # one row of each request was answered before
@@ -99,7 +104,7 @@ class HttpModel(Model):
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
         self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _WHO_ASKS.fullmatch(pair[0])))
         self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._chosen))).encode()
-        self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
+        self.store = AnswerStore(_usual_store(self._known_as) if store is None else check_path("store", store))
         self.name = self._endpoint.name
 
     def fingerprint(self) -> str | None:
