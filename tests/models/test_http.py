@@ -1,6 +1,7 @@
 """An endpoint on this machine that is asked over HTTP."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -251,6 +252,43 @@ def test_another_answer_function_makes_other_scores_of_the_replies_that_are_kept
     assert server.requests == asked
     with pytest.raises(hf.ModelError, match="answered 8 rows with scores of shape"):
         smoothed(server, tmp_path / "one", answer=lambda said: said["predictions"][1:]).certify(X, n=200, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("DELETE FROM replies", "it is missing"),
+        ("UPDATE replies SET body = NULL", "NoneType"),
+        ("UPDATE replies SET body = substr(body, 1, 20)", "no scores could be taken"),
+        ("UPDATE replies SET rows = 3", "answered 3 rows with scores of shape"),
+        ("UPDATE places SET place = 99", "out of bounds"),
+    ],
+)
+def test_replies_that_are_missing_or_damaged_are_not_blamed_on_the_endpoint(
+    server: Endpoint, tmp_path: Path, damage: str, words: str
+) -> None:
+    smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    with sqlite3.connect(tmp_path / "one") as base:
+        base.execute(damage)
+    base.close()
+    asked = server.requests
+    with pytest.raises(
+        hf.ModelError, match=rf"a reply that is kept in .*one cannot be used \(.*{words}.* delete this file"
+    ):
+        smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    assert server.requests == asked
+
+
+def test_a_store_whose_pages_are_damaged_is_named_before_anything_is_asked(server: Endpoint, tmp_path: Path) -> None:
+    smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    with sqlite3.connect(tmp_path / "one") as base:
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    base.close()
+    content, asked = (tmp_path / "one").read_bytes(), server.requests
+    (tmp_path / "one").write_bytes(content[:4096] + b"\0" * (len(content) - 4096))
+    with pytest.raises(hf.ModelError, match=r"answers cannot be kept in .*one \(database disk image is malformed\)"):
+        smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    assert server.requests == asked
 
 
 @pytest.mark.parametrize(

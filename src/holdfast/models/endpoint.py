@@ -161,9 +161,8 @@ class Endpoint:
                         f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
                     )
                 if answer.retry_after.isascii() and answer.retry_after.isdecimal():
-                    wait = min(
-                        float(answer.retry_after), _LONGEST_WAIT
-                    )  # how long it asks to be left alone, within reason
+                    # How long it asks to be left alone, within reason.
+                    wait = min(float(answer.retry_after), _LONGEST_WAIT)
             if attempt < retries:
                 time.sleep(wait)
                 request = self._sent(body)

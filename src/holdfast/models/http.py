@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -151,47 +151,14 @@ class HttpModel(Model):
             self.store.forget(self._keys(rows.contiguous().numpy(), _ALONE))  # it may be mended
             raise
 
-    def _scores(self, batch: Tensor, company: bytes) -> Tensor:
+    def _scores(self, batch: Tensor, scope: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
-        keys = self._keys(rows, company)
-        known = {
-            key: scores[place]
-            for reply in self.store.known(list(dict.fromkeys(keys)))
-            for scores in (self._taken(reply.body, reply.rows),)
-            for key, place in reply.places.items()
-        }
-        places = {key: place for place, key in enumerate(keys) if key not in known}
-        missing = list(places)
-        # The sampler's probe is the last row of every batch.
-        again = keys[-1:] if keys[-1] in known else []
-        places |= dict.fromkeys(again, len(keys) - 1)
-        room = self._rows - len(again)
-        parts = [missing[first : first + room] for first in range(0, len(missing), room)]
-        if len(parts) > self._left:
-            raise ModelError(
-                f"{self.name} was asked most_requests={self._most:,} times about one question; what it answered is kept in "
-                f"{self.store.path}: allow more, and the same question goes on from there"
-            )
-        self._left -= len(parts)
-        fresh: list[Reply] = []
-
-        def keep(number: int, said: bytes) -> None:
-            new = parts[number]
-            scores = self._taken(said, len(new) + len(again))
-            for key, now in zip(again, scores[len(new) :], strict=True):
-                self._compare(now, known[key])
-            fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(new)}))
-            known.update(zip(new, scores, strict=False))
-
-        try:
-            self._post([rows[[places[key] for key in new + again]] for new in parts], keep)
-        except Unanswered as error:
-            kept = len(self.store) + sum(len(reply.places) for reply in fresh)
-            raise ModelError(
-                f"{error}; {kept:,} answers are kept in {self.store.path}: the same command goes on from there"
-            ) from error
-        finally:
-            self.store.add(fresh)
+        keys = self._keys(rows, scope)
+        known = self.store.scores(keys, self._taken)
+        if missing := {key: row for key, row in zip(keys, rows, strict=True) if key not in known}:
+            # The sampler's probe is the last row of every batch.
+            before = known.get(keys[-1])
+            known |= self._ask_about(missing, None if before is None else (rows[-1], before))
         shapes = {scores.shape for scores in known.values()}
         if len(shapes) > 1:
             raise ModelError(
@@ -199,14 +166,45 @@ class HttpModel(Model):
             )
         return torch.from_numpy(np.stack([known[key] for key in keys]))
 
-    def _keys(self, rows: NDArray[np.float32], company: bytes) -> list[bytes]:
-        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), company)))
-        keys = []
-        for row in rows:
-            digest = start.copy()
-            digest.update(self._question(row))
-            keys.append(digest.digest()[:16])
-        return keys
+    def _ask_about(
+        self,
+        missing: Mapping[bytes, NDArray[np.float32]],
+        before: tuple[NDArray[np.float32], NDArray[np.float64]] | None,
+    ) -> dict[bytes, NDArray[np.float64]]:
+        """The scores of rows that were not asked about, kept from now on; among those of each request is one that was, compared."""
+        again = [] if before is None else [before[0]]
+        keys, room = list(missing), self._rows - len(again)
+        parts = [keys[first : first + room] for first in range(0, len(keys), room)]
+        if len(parts) > self._left:
+            raise ModelError(
+                f"{self.name} was asked most_requests={self._most:,} times about one question; what it answered is kept in "
+                f"{self.store.path}: allow more, and the same question goes on from there"
+            )
+        self._left -= len(parts)
+        found, fresh = dict[bytes, NDArray[np.float64]](), list[Reply]()
+
+        def keep(number: int, said: bytes) -> None:
+            part = parts[number]
+            scores = self._taken(said, len(part) + len(again))
+            if before is not None:
+                self._compare(scores[-1], before[1])
+            fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(part)}))
+            found.update(zip(part, scores, strict=False))
+
+        try:
+            self._post((np.stack([*(missing[key] for key in part), *again]) for part in parts), keep)
+        except Unanswered as error:
+            kept = len(self.store) + sum(len(reply.places) for reply in fresh)
+            raise ModelError(
+                f"{error}; {kept:,} answers are kept in {self.store.path}: the same command goes on from there"
+            ) from error
+        finally:
+            self.store.add(fresh)
+        return found
+
+    def _keys(self, rows: NDArray[np.float32], scope: bytes) -> list[bytes]:
+        asked = b"\n".join((self._known_as, str(rows.shape[1:]).encode(), scope))
+        return self.store.keys(asked, map(self._question, rows))
 
     def _question(self, row: NDArray[np.float32]) -> bytes:
         """What is asked about a row, as it would be asked about it alone."""
@@ -221,7 +219,7 @@ class HttpModel(Model):
                 f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
             )
 
-    def _post(self, parts: Sequence[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
+    def _post(self, parts: Iterable[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
         """Ask about the rows of each part; ``take`` is given a part's number and what was said."""
         self._endpoint.post((json.dumps(self._ask(rows)).encode() for rows in parts), take)
 
