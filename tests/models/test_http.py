@@ -338,10 +338,36 @@ def test_no_more_requests_are_sent_than_are_allowed_and_what_was_answered_is_kep
 ) -> None:
     monkeypatch.setattr("holdfast.models.http._LOOKS", -10)  # large inputs need more requests than is foreseen
     for _ in range(2):
-        with pytest.raises(hf.ModelError, match=r"was asked most_requests=10 times .* allow more"):
+        with pytest.raises(
+            hf.ModelError, match=r"was sent most_requests=10 requests .* allow more; .* answers are kept in"
+        ):
             smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1)
-    assert 10 < server.requests <= 20
+    assert server.requests == 20
     assert smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1).n == 1_000
+    assert server.requests <= 23
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_repetitions_are_requests_too(
+    connections: int, server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.failures = [503] * 100
+    model = smoothed(server, tmp_path / "a", most_requests=21, retries=50, connections=connections)
+    with pytest.raises(
+        hf.ModelError, match=r"was sent most_requests=21 requests about one question, repetitions included"
+    ):
+        model.certify(X, n=1_000, seed=1)
+    assert server.requests == 21
+    server.failures = [503] * 3
+    with pytest.raises(
+        hf.ModelError, match=r"repetitions included; allow more; 1,0\d\d answers are kept in .* goes on from there"
+    ):
+        model.certify(X, n=1_000, seed=1)
+    assert server.requests == 42
+    # Each question may take as many; so may a spot check.
+    assert model.certify(X, n=1_000, seed=1).n == 1_000
+    assert model.model.anew(torch.from_numpy(images(8))).shape == (8, 4)
 
 
 @pytest.mark.parametrize("broken", [b'{"predictions": %s}' % json.dumps([[0.0] * 4] * 8).encode(), b"NaN", b"first"])

@@ -27,7 +27,7 @@ SHOWN = 200
 
 
 class Unanswered(ModelError):
-    """An endpoint was busy, or could not be reached, until nobody wanted to wait any more."""
+    """An endpoint was busy, or could not be reached, until nobody wanted to wait, or to send, any more."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ class Endpoint:
             ) from error
         weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
         self._next = -math.inf
+        self.allow(None)
+
+    def allow(self, requests: int | None) -> None:
+        """Send at most so many from now on, repetitions included; None for any number."""
+        self._allowed, self._left = requests, math.inf if requests is None else requests
 
     def post(self, bodies: Iterable[bytes], take: Callable[[int, bytes], None]) -> None:
         """Post the bodies, and give each one's number and answer to ``take``, in order.
@@ -111,12 +116,21 @@ class Endpoint:
         if failure is not None:
             raise failure
 
-    def _sent(self, body: bytes) -> "Future[Answer]":
-        """A request that is under way, as soon as the rate allows for it."""
-        if (wait := self._next - time.monotonic()) > 0:
+    def _sent(self, body: bytes, *, wait: float = 0.0) -> "Future[Answer]":
+        """A request that is under way, after a wait and as soon as the rate allows for it; or that failed, if no more are allowed."""
+        sent = Future[Answer]()
+        if self._left < 1:
+            sent.set_exception(
+                Unanswered(
+                    f"{self.name} was sent most_requests={self._allowed:,} requests about one question, repetitions included; "
+                    f"allow more"
+                )
+            )
+            return sent
+        self._left -= 1
+        if (wait := max(wait, self._next - time.monotonic())) > 0:
             time.sleep(wait)
         self._next = time.monotonic() + self.pause
-        sent = Future[Answer]()
 
         def run() -> None:
             try:
@@ -164,8 +178,7 @@ class Endpoint:
                     # How long it asks to be left alone, within reason.
                     wait = min(float(answer.retry_after), _LONGEST_WAIT)
             if attempt < retries:
-                time.sleep(wait)
-                request = self._sent(body)
+                request = self._sent(body, wait=wait)
         raise Unanswered(f"{self.name} did not answer, {retries + 1} times ({trouble})")
 
 

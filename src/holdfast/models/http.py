@@ -54,7 +54,7 @@ class HttpModel(Model):
         rows_at_once: of a request.
         connections: requests under way at a time.
         per_second: at most so many requests.
-        most_requests: refuse, before the first, a question that will take more; and send no more for one, but repetitions.
+        most_requests: refuse, before the first, a question that may take more; and never send more for one, repetitions included.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
         timeout: seconds for one answer.
         ask: makes the body of a request from an array of rows, to be sent as JSON; the same for the same rows.
@@ -99,7 +99,6 @@ class HttpModel(Model):
         self._rows = check_count("rows_at_once", rows_at_once, at_least=8)
         self.rows = 1 + self._endpoint.connections * (self._rows - 1)  # one row of each request was answered before
         self._most = None if most_requests is None else check_count("most_requests", most_requests)
-        self._left = math.inf
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
         self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _WHO_ASKS.fullmatch(pair[0])))
@@ -121,7 +120,7 @@ class HttpModel(Model):
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
                 f"for fewer copies, or allow more"
             )
-        self._left = math.inf if self._most is None else self._most
+        self._endpoint.allow(self._most)
         least = f", {requests * self._endpoint.pause:,.0f} s at least" if self._endpoint.pause else ""
         self._say(
             f"up to {copies:,} noisy copies for {self.name}: about {requests:,} requests{least}; {len(self.store):,} answers are known "
@@ -133,7 +132,8 @@ class HttpModel(Model):
         return as_probabilities(self._scores(batch, b""), logits=self._logits)
 
     def anew(self, batch: Tensor) -> Tensor:
-        """What the endpoint says now; nothing of it is kept."""
+        """What the endpoint says now, as a question of its own; nothing of it is kept."""
+        self._endpoint.allow(self._most)
         rows, found = batch.contiguous().numpy(), list[NDArray[np.float64]]()
         parts = [rows[first : first + self._rows] for first in range(0, len(rows), self._rows)]
         self._post(parts, lambda number, said: found.append(self._taken(said, len(parts[number]))))
@@ -175,12 +175,6 @@ class HttpModel(Model):
         again = [] if before is None else [before[0]]
         keys, room = list(missing), self._rows - len(again)
         parts = [keys[first : first + room] for first in range(0, len(keys), room)]
-        if len(parts) > self._left:
-            raise ModelError(
-                f"{self.name} was asked most_requests={self._most:,} times about one question; what it answered is kept in "
-                f"{self.store.path}: allow more, and the same question goes on from there"
-            )
-        self._left -= len(parts)
         found, fresh = dict[bytes, NDArray[np.float64]](), list[Reply]()
 
         def keep(number: int, said: bytes) -> None:
