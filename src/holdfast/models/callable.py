@@ -14,8 +14,8 @@ from torch import Tensor
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.hints import failure
-from holdfast.models.model import Model
-from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, one_thread, scores_of
+from holdfast.models.model import Model, torch_threads
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, scores_of
 
 
 class CallableModel(Model):
@@ -61,7 +61,7 @@ class CallableModel(Model):
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the function says, normalised."""
         scores = self._scores(batch)
-        with one_thread():
+        with torch_threads(1):
             return as_probabilities(scores, logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
