@@ -336,7 +336,8 @@ def test_answers_to_other_questions_about_the_same_rows_are_not_taken_for_one_an
 def test_no_more_requests_are_sent_than_are_allowed_and_what_was_answered_is_kept(
     server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.models.http._LOOKS", -10)  # large inputs need more requests than is foreseen
+    # Large inputs need more requests than is foreseen.
+    monkeypatch.setattr("holdfast.models.http._VALIDATION_REQUESTS", -10)
     for _ in range(2):
         with pytest.raises(
             hf.ModelError, match=r"was sent most_requests=10 requests .* allow more; .* answers are kept in"

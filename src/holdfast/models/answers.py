@@ -19,7 +19,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS places (key BLOB PRIMARY KEY, reply INTEGER, place INTEGER) WITHOUT ROWID",
 )
 
-Taken = Callable[[bytes, int], NDArray[np.float64]]
+Parse = Callable[[bytes, int], NDArray[np.float64]]
 """From a reply, and how many rows it is about, to their scores."""
 
 
@@ -64,15 +64,15 @@ class AnswerStore:
         return keys
 
     def __len__(self) -> int:
-        with self._at_work():
+        with self._locked():
             (count,) = self._base.execute("SELECT count(*) FROM places").fetchone()
         return int(count)
 
-    def scores(self, keys: Sequence[bytes], taken: Taken) -> dict[bytes, NDArray[np.float64]]:
-        """The scores of the rows that were answered, as ``taken`` finds them in the replies."""
+    def scores(self, keys: Sequence[bytes], parse: Parse) -> dict[bytes, NDArray[np.float64]]:
+        """The scores of the rows that were answered, as ``parse`` finds them in the replies."""
         places: dict[int, dict[bytes, int]] = {}
         known: dict[bytes, NDArray[np.float64]] = {}
-        with self._at_work():
+        with self._locked():
             try:
                 for first in range(0, len(keys), _AT_ONCE):
                     some = keys[first : first + _AT_ONCE]
@@ -84,7 +84,7 @@ class AnswerStore:
                     reply = self._base.execute("SELECT body, rows FROM replies WHERE number = ?", (number,)).fetchone()
                     if reply is None:
                         raise LookupError("it is missing")
-                    scores = taken(*reply)
+                    scores = parse(*reply)
                     known |= {key: scores[place] for key, place in found.items()}
             except (LookupError, ModelError, TypeError) as error:
                 raise ModelError(
@@ -95,7 +95,7 @@ class AnswerStore:
 
     def add(self, replies: Sequence[Reply]) -> None:
         """Keep replies; a row that is answered already keeps its answer."""
-        with self._at_work(), self._base:
+        with self._locked(), self._base:
             for reply in replies:
                 made = self._base.execute("INSERT INTO replies (rows, body) VALUES (?, ?)", (reply.rows, reply.body))
                 rows = [(key, made.lastrowid, place) for key, place in reply.places.items()]
@@ -103,11 +103,11 @@ class AnswerStore:
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Ask about these rows again."""
-        with self._at_work(), self._base:
+        with self._locked(), self._base:
             self._base.executemany("DELETE FROM places WHERE key = ?", [(key,) for key in keys])
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         with self._lock:
             try:
                 yield

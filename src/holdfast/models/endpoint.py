@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from holdfast.errors import InvalidArgument, ModelError, how_to_install
 from holdfast.validation import check_count, check_number
 
-_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 60.0
 _A_DAY = 86_400.0
 _LARGEST = 2**26
@@ -102,7 +102,7 @@ class Endpoint:
         first failure is raised.
         """
         following, failure = iter(bodies), None
-        under_way = deque((body, self._sent(body)) for body in islice(following, self.connections))
+        under_way = deque((body, self._send(body)) for body in islice(following, self.connections))
         for number in count():
             if not under_way:
                 break
@@ -112,11 +112,11 @@ class Endpoint:
             except ModelError as error:
                 failure = failure or error
             if failure is None:
-                under_way += ((body, self._sent(body)) for body in islice(following, 1))
+                under_way += ((body, self._send(body)) for body in islice(following, 1))
         if failure is not None:
             raise failure
 
-    def _sent(self, body: bytes, *, wait: float = 0.0) -> "Future[Answer]":
+    def _send(self, body: bytes, *, wait: float = 0.0) -> "Future[Answer]":
         """A request that is under way, after a wait and as soon as the rate allows for it; or that failed, if no more are allowed."""
         sent = Future[Answer]()
         if self._left < 1:
@@ -170,7 +170,7 @@ class Endpoint:
                 if 200 <= answer.status < 300:
                     return answer.content
                 trouble = f"HTTP {answer.status}: {answer.content[:SHOWN].decode(errors='replace')}"
-                if answer.status not in _AGAIN:
+                if answer.status not in _RETRIED:
                     raise ModelError(
                         f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
                     )
@@ -178,7 +178,7 @@ class Endpoint:
                     # How long it asks to be left alone, within reason.
                     wait = min(float(answer.retry_after), _LONGEST_WAIT)
             if attempt < retries:
-                request = self._sent(body, wait=wait)
+                request = self._send(body, wait=wait)
         raise Unanswered(f"{self.name} did not answer, {retries + 1} times ({trouble})")
 
 

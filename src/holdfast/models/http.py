@@ -24,8 +24,10 @@ from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
 from holdfast.validation import check_count, check_path
 
-_LOOKS, _ALONE = 3, b"alone"
-_WHO_ASKS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
+_VALIDATION = b"alone"
+"""The scope of rows that are asked about by themselves, to compare."""
+_VALIDATION_REQUESTS = 3
+_CREDENTIALS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
 """Names of headers that may change; all others may choose what answers."""
 
 
@@ -101,20 +103,20 @@ class HttpModel(Model):
         self._most = None if most_requests is None else check_count("most_requests", most_requests)
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
-        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _WHO_ASKS.fullmatch(pair[0])))
-        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._chosen))).encode()
-        self.store = AnswerStore(_usual_store(self._known_as) if store is None else check_path("store", store))
+        self._routing = tuple(sorted(pair for pair in (headers or {}).items() if not _CREDENTIALS.fullmatch(pair[0])))
+        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._routing))).encode()
+        self.store = AnswerStore(_default_store(self._known_as) if store is None else check_path("store", store))
         self.name = self._endpoint.name
 
     def fingerprint(self) -> str | None:
         """Of the URL and the version; None without a version, since others may answer there tomorrow."""
-        known_as = (self._endpoint.url, self._version, self._logits, *self._chosen)
+        known_as = (self._endpoint.url, self._version, self._logits, *self._routing)
         return None if self._version is None else content_hash(known_as)
 
     def expect(self, copies: int) -> None:
         """Say about how many requests that will take; refuse what is more than ``most_requests``."""
         # One row of each was answered before. A few more look at the endpoint first.
-        requests = -(-copies // (self._rows - 1)) + _LOOKS
+        requests = -(-copies // (self._rows - 1)) + _VALIDATION_REQUESTS
         if self._most is not None and requests > self._most:
             raise InvalidArgument(
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
@@ -136,7 +138,7 @@ class HttpModel(Model):
         self._endpoint.allow(self._most)
         rows, found = batch.contiguous().numpy(), list[NDArray[np.float64]]()
         parts = [rows[first : first + self._rows] for first in range(0, len(rows), self._rows)]
-        self._post(parts, lambda number, said: found.append(self._taken(said, len(parts[number]))))
+        self._post(parts, lambda number, said: found.append(self._parsed(said, len(parts[number]))))
         return as_probabilities(torch.from_numpy(np.concatenate(found)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
@@ -144,17 +146,17 @@ class HttpModel(Model):
 
         Asked for themselves, whether or not they were answered in other company: the two are compared.
         """
-        scores = self._scores(rows, _ALONE)
+        scores = self._scores(rows, _VALIDATION)
         try:
             return checked_probabilities(self.name, scores, len(rows), logits=self._logits)
         except ModelError:
-            self.store.forget(self._keys(rows.contiguous().numpy(), _ALONE))  # it may be mended
+            self.store.forget(self._keys(rows.contiguous().numpy(), _VALIDATION))  # it may be mended
             raise
 
     def _scores(self, batch: Tensor, scope: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
         keys = self._keys(rows, scope)
-        known = self.store.scores(keys, self._taken)
+        known = self.store.scores(keys, self._parsed)
         if missing := {key: row for key, row in zip(keys, rows, strict=True) if key not in known}:
             # The sampler's probe is the last row of every batch.
             before = known.get(keys[-1])
@@ -179,7 +181,7 @@ class HttpModel(Model):
 
         def keep(number: int, said: bytes) -> None:
             part = parts[number]
-            scores = self._taken(said, len(part) + len(again))
+            scores = self._parsed(said, len(part) + len(again))
             if before is not None:
                 self._compare(scores[-1], before[1])
             fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(part)}))
@@ -217,7 +219,7 @@ class HttpModel(Model):
         """Ask about the rows of each part; ``take`` is given a part's number and what was said."""
         self._endpoint.post((json.dumps(self._ask(rows)).encode() for rows in parts), take)
 
-    def _taken(self, said: bytes, rows: int) -> NDArray[np.float64]:
+    def _parsed(self, said: bytes, rows: int) -> NDArray[np.float64]:
         """The scores in a reply, one row of numbers for each that was asked for."""
         try:
             scores = np.array(self._answer(json.loads(said)), dtype=np.float64)  # which may be written to again
@@ -249,5 +251,5 @@ def _predictions(answer: Any) -> Any:
     return answer["predictions"]
 
 
-def _usual_store(known_as: bytes) -> Path:
+def _default_store(known_as: bytes) -> Path:
     return user_data_path("holdfast", appauthor=False) / "answers" / f"{sha256(known_as).hexdigest()[:16]}.sqlite"
