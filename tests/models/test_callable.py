@@ -143,7 +143,7 @@ def test_what_is_no_function_and_options_for_modules_are_refused() -> None:
         (lambda: CallableModel(3), "expected a function from a batch to class scores, got int"),  # type: ignore[arg-type]
         (lambda: CallableModel(plain, arrays="jax"), 'arrays must be "numpy" or "torch"'),
         (lambda: CallableModel(plain, outputs="scores"), 'outputs must be "logits" or "probabilities"'),
-        (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules"),
+        (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules; leave them out"),
         (
             lambda: hf.SmoothedClassifier(awaited, 0.5),
             r"async function awaited, .* give lambda rows: asyncio.run\(awaited\(rows\)\)",

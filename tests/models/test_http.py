@@ -419,7 +419,8 @@ hf.SmoothedClassifier(model, 0.25).certify(np.zeros(3, dtype=np.float32), n=100)
     assert time.monotonic() - began < 40
 
 
-def test_a_device_for_an_endpoint_is_refused() -> None:
+def test_a_device_for_an_endpoint_is_refused_before_a_store_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.models.http.AnswerStore", None)
     for device in ("cuda", "tpu"):
         with pytest.raises(hf.InvalidArgument, match="device, precision and compile are for torch modules"):
             hf.SmoothedClassifier("http://host/x", 0.25, device=device)
