@@ -442,6 +442,26 @@ def test_a_position_beyond_the_data_is_an_index_error_in_words(position: Any) ->
     assert isinstance(error.value, hf.InvalidArgument)
 
 
+@pytest.mark.parametrize("position", [True, slice(0, 2), [0, 1]])
+def test_what_is_no_position_is_answered_with_how_to_take_several(position: Any) -> None:
+    with pytest.raises(
+        hf.InvalidArgument, match=r"got .*; give one whole number, and take several as \[data\[k\] for k in"
+    ):
+        hf.datasets.load("fashion-mnist")[position]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.5", b"1", ["0.5"], np.array(["0.5"]), np.array(["2020"], dtype="M8[Y]"), pytest.param(10**400, id="large")],
+)
+def test_texts_and_dates_are_no_numbers(text: Any) -> None:
+    scores = hf.ScoreSamples(np.full(10, 0.5), support=(0.0, 1.0), sigma=0.25)
+    curve = hf.bound(scores, alpha=0.1)
+    for ask in (curve.lower, lambda each: curve.radius(at_least=each), lambda each: hf.Scaled(np.sum, each)):
+        with pytest.raises(hf.InvalidArgument, match="must be a number or an array of numbers, got"):
+            ask(text)
+
+
 def test_data_can_be_gone_through_by_position_as_python_does() -> None:
     class Positions:
         """Knows positions only: a loop over it ends at an IndexError."""

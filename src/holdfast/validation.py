@@ -83,7 +83,12 @@ def check_copies(name: str, n: int, *, at_least: int = 1) -> int:
 def check_position(name: object, position: int, length: int) -> int:
     """Return a position from the beginning; a negative one counts from the end."""
     if not _is_whole(position) or not -length <= position < length:
-        raise OutOfRange(f"{name} has {length:,} inputs: expected a position from 0 to {length - 1}, got {position!r}")
+        remedy = (
+            "" if _is_whole(position) else "; give one whole number, and take several as [data[k] for k in range(2)]"
+        )
+        raise OutOfRange(
+            f"{name} has {length:,} inputs: expected a position from 0 to {length - 1}, got {position!r}{remedy}"
+        )
     return int(position) % length
 
 
@@ -122,8 +127,11 @@ def check_numbers(
 ) -> NDArray[np.float64]:
     """Return a number, or an array of numbers, as an array."""
     try:
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
+        found = np.asarray(given)
+        if found.dtype.kind not in "biufO":  # NumPy would read texts and dates as numbers
+            raise TypeError(found.dtype)
+        return found.astype(np.float64, copy=False)
+    except (OverflowError, TypeError, ValueError) as cause:
         raise error(f"{name} must be a number or an array of numbers, got {reprlib.repr(given)}") from cause
 
 

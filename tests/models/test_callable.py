@@ -108,7 +108,23 @@ def test_an_object_that_was_fitted_again_is_certified_as_it_is() -> None:
         (lambda rows: plain(rows)[:, 0], "probabilities", r"expected a tensor of shape \(8, classes\)"),
         (lambda rows: np.ones((len(rows), 2), dtype=int), "logits", "not class indices"),
         (lambda rows: np.full((len(rows), 2), np.nan), "logits", "got NaN or infinity"),
-        (lambda rows: [["cat", "dog"]] * len(rows), "logits", r"failed on a batch of shape \(8, 3\)"),
+        (
+            lambda rows: [["cat", "dog"]] * len(rows),
+            "logits",
+            r"an \(8, classes\) array of scores, got list \(\[\['cat', 'dog'\]",
+        ),
+        (
+            lambda rows: [[1.0, 2.0], [3.0]] * (len(rows) // 2),
+            "logits",
+            r"array of scores, got list \(\[\[1.0, 2.0\], \[3.0\]",
+        ),
+        (
+            lambda _: None,
+            "logits",
+            r"the function <lambda> must return an \(8, classes\) array of scores, got NoneType \(None\)$",
+        ),
+        (lambda rows: (row for row in rows), "logits", "array of scores, got generator"),
+        (lambda rows: np.array([[None, 1.0]] * len(rows)), "logits", r"array of scores, got ndarray \(array\(\[\[None"),
         (in_torch, "logits", r"model in_torch failed.*; a function of torch tensors needs CallableModel"),
         (lambda rows: np.log(plain(rows)) + rows.mean(0)[:1] * [1, 0, 0, 0], "logits", "other rows of the batch"),
     ],
@@ -118,12 +134,20 @@ def test_what_is_no_classifier_is_refused_in_words(function: Callable[..., Any],
         hf.SmoothedClassifier(function, 0.5, outputs=outputs).certify(X, n=500, seed=1)
 
 
+async def awaited(rows: Any) -> Any:
+    return plain(rows)
+
+
 def test_what_is_no_function_and_options_for_modules_are_refused() -> None:
     for make, words in (
         (lambda: CallableModel(3), "expected a function from a batch to class scores, got int"),  # type: ignore[arg-type]
         (lambda: CallableModel(plain, arrays="jax"), 'arrays must be "numpy" or "torch"'),
         (lambda: CallableModel(plain, outputs="scores"), 'outputs must be "logits" or "probabilities"'),
-        (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules"),
+        (lambda: hf.SmoothedClassifier(plain, 0.5, precision="bfloat16"), "for torch modules; leave them out"),
+        (
+            lambda: hf.SmoothedClassifier(awaited, 0.5),
+            r"async function awaited, .* give lambda rows: asyncio.run\(awaited\(rows\)\)",
+        ),
         (lambda: hf.SmoothedClassifier("forest", 0.5), "a function of batches, got str"),
     ):
         with pytest.raises(InvalidArgument, match=words):

@@ -263,6 +263,18 @@ def test_what_fails_or_answers_otherwise_when_compiled_runs_as_it_is_with_one_wa
         assert (cert.evidence, cert.provenance.compiled) == (plain.evidence, False)
 
 
+def test_pages_of_the_compiler_are_cut_to_what_a_warning_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> Tensor:
+        raise RuntimeError("Data-dependent branching\n" + "  Explanation: it branches on data\n" * 50)
+
+    stand_in(monkeypatch, failing)
+    with pytest.warns(
+        RuntimeWarning, match=r"runs uncompiled.*: Data-dependent branching Explanation: .* \.\.\.$"
+    ) as found:
+        hf.SmoothedClassifier(small_net(), 0.3, compile=True).certify(X, n=200)
+    assert len(str(found[0].message)) < 350
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_workers_run_the_very_graph_that_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compile, graphs = torch.compile, list[Any]()

@@ -1,6 +1,7 @@
 """An endpoint on this machine that is asked over HTTP."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -254,6 +255,43 @@ def test_another_answer_function_makes_other_scores_of_the_replies_that_are_kept
 
 
 @pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("DELETE FROM replies", "it is missing"),
+        ("UPDATE replies SET body = NULL", "NoneType"),
+        ("UPDATE replies SET body = substr(body, 1, 20)", "no scores could be taken"),
+        ("UPDATE replies SET rows = 3", "answered 3 rows with scores of shape"),
+        ("UPDATE places SET place = 99", "out of bounds"),
+    ],
+)
+def test_replies_that_are_missing_or_damaged_are_not_blamed_on_the_endpoint(
+    server: Endpoint, tmp_path: Path, damage: str, words: str
+) -> None:
+    smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    with sqlite3.connect(tmp_path / "one") as base:
+        base.execute(damage)
+    base.close()
+    asked = server.requests
+    with pytest.raises(
+        hf.ModelError, match=rf"a reply that is kept in .*one cannot be used \(.*{words}.* delete this file"
+    ):
+        smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    assert server.requests == asked
+
+
+def test_a_store_whose_pages_are_damaged_is_named_before_anything_is_asked(server: Endpoint, tmp_path: Path) -> None:
+    smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    with sqlite3.connect(tmp_path / "one") as base:
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    base.close()
+    content, asked = (tmp_path / "one").read_bytes(), server.requests
+    (tmp_path / "one").write_bytes(content[:4096] + b"\0" * (len(content) - 4096))
+    with pytest.raises(hf.ModelError, match=r"answers cannot be kept in .*one \(database disk image is malformed\)"):
+        smoothed(server, tmp_path / "one").certify(X, n=200, seed=1)
+    assert server.requests == asked
+
+
+@pytest.mark.parametrize(
     ("header", "again"),
     [("X-Model", True), ("X-Routing-Key", True), ("Authorization", False), ("X-API-Key", False), ("cookie", False)],
 )
@@ -298,12 +336,39 @@ def test_answers_to_other_questions_about_the_same_rows_are_not_taken_for_one_an
 def test_no_more_requests_are_sent_than_are_allowed_and_what_was_answered_is_kept(
     server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.models.http._LOOKS", -10)  # large inputs need more requests than is foreseen
+    # Large inputs need more requests than is foreseen.
+    monkeypatch.setattr("holdfast.models.http._VALIDATION_REQUESTS", -10)
     for _ in range(2):
-        with pytest.raises(hf.ModelError, match=r"was asked most_requests=10 times .* allow more"):
+        with pytest.raises(
+            hf.ModelError, match=r"was sent most_requests=10 requests .* allow more; .* answers are kept in"
+        ):
             smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1)
-    assert 10 < server.requests <= 20
+    assert server.requests == 20
     assert smoothed(server, tmp_path / "a", most_requests=10).certify(X, n=1_000, seed=1).n == 1_000
+    assert server.requests <= 23
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_repetitions_are_requests_too(
+    connections: int, server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.failures = [503] * 100
+    model = smoothed(server, tmp_path / "a", most_requests=21, retries=50, connections=connections)
+    with pytest.raises(
+        hf.ModelError, match=r"was sent most_requests=21 requests about one question, repetitions included"
+    ):
+        model.certify(X, n=1_000, seed=1)
+    assert server.requests == 21
+    server.failures = [503] * 3
+    with pytest.raises(
+        hf.ModelError, match=r"repetitions included; allow more; 1,0\d\d answers are kept in .* goes on from there"
+    ):
+        model.certify(X, n=1_000, seed=1)
+    assert server.requests == 42
+    # Each question may take as many; so may a spot check.
+    assert model.certify(X, n=1_000, seed=1).n == 1_000
+    assert model.model.anew(torch.from_numpy(images(8))).shape == (8, 4)
 
 
 @pytest.mark.parametrize("broken", [b'{"predictions": %s}' % json.dumps([[0.0] * 4] * 8).encode(), b"NaN", b"first"])
@@ -354,14 +419,56 @@ hf.SmoothedClassifier(model, 0.25).certify(np.zeros(3, dtype=np.float32), n=100)
     assert time.monotonic() - began < 40
 
 
+def test_a_device_for_an_endpoint_is_refused_before_a_store_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.models.http.AnswerStore", None)
+    for device in ("cuda", "tpu"):
+        with pytest.raises(hf.InvalidArgument, match="device, precision and compile are for torch modules"):
+            hf.SmoothedClassifier("http://host/x", 0.25, device=device)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([("a", "b")], "headers must map names to texts, got list"),
+        ({1: "b"}, "headers must have names such as X-API-Key, got 1"),
+        ({b"a": b"b"}, "headers must have names"),
+        ({"a\n": "b"}, "headers must have names"),
+        ({"": "b"}, "headers must have names"),
+        *[
+            ({"a": text}, "the header a must be one line of printable ASCII")
+            for text in (1, "ü", "key\n", "k\r\nb: c", "\0", " k")
+        ],
+    ],
+)
+def test_headers_that_no_request_could_be_sent_with_are_refused_and_not_repeated(
+    headers: Any, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(hf.InvalidArgument, match=words) as refused:
+        hf.HttpModel("http://host/x", store=tmp_path / "a", headers=headers)
+    assert "key" not in str(refused.value)
+
+
+def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "strange://host")
+    with pytest.raises(
+        hf.InvalidArgument, match=r"the proxy that the environment names cannot be used .* change HTTP_PROXY"
+    ):
+        hf.HttpModel("http://host/x", store=tmp_path / "a")
+
+
 def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) -> None:
     wrong: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: hf.HttpModel("ftp://host/x"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://host:abc/x"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://[bad"), "expected the URL of an endpoint"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second="5"), "per_second"),  # type: ignore[arg-type]
-        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": 1}), "headers must map"),  # type: ignore[dict-item]
-        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", headers={"a": "ü"}), "headers must map"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=True), "per_second"),
+        (lambda: hf.HttpModel("http://host/x", store=123), "store must be a path"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=""), "store must be a path"),
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", version=1), "version must be a text, such as"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", ask=3), "ask must be a function, got 3"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", answer=0), "answer must be a function, got 0"),  # type: ignore[arg-type]
+        (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", say="no"), "say must be a function, got 'no'"),  # type: ignore[arg-type]
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", rows_at_once=2), "rows_at_once"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),

@@ -75,8 +75,18 @@ def test_code_that_the_user_names_is_run_and_its_mistakes_are_said_without_a_tra
         assert isinstance(hf.load(name), nn.Module)
     Path("json.py").touch()
     Path("more.py").write_text("def none(): pass\ndef takes(x): return x\nword = 'word'\n")
+    Path("leaving.py").write_text("import sys\ndef make():\n    sys.exit()\n")
+    Path("left.py").write_text("raise SystemExit('no GPU')\n")
+    Path("unparsed.py").write_text("import os\ndef make(:\n")
+    Path("importing.py").write_text("import unparsed\n")
     for name, words in (
         ("nets.py:broken", "ZeroDivisionError: division by zero, in"),
+        ("leaving.py:make", "leaving.py:make gave no model (SystemExit, in"),
+        ("leaving.py:make", "leaving.py, line 3)"),
+        ("left.py:make", "left.py:make gave no model (SystemExit: no GPU, in"),
+        ("unparsed.py:make", "(SyntaxError: invalid syntax, in"),
+        ("unparsed.py:make", "unparsed.py, line 2)"),
+        ("importing.py:make", "unparsed.py, line 2)"),
         ("nets.py:absent", "nets.py has no absent; name the function in it that returns a model"),
         ("more.py:none", "more.py:none returned None; it must return a model"),
         ("more.py:takes", "must be a function without arguments that returns a model"),

@@ -228,6 +228,14 @@ def test_an_architecture_of_impossible_size_takes_no_memory(tmp_path: Path) -> N
             load_checkpoint(path)
 
 
+@pytest.mark.parametrize("name", ["resnet20", "small-cnn"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_network_of_the_zoo_is_traced_without_a_warning(name: str) -> None:
+    net, batch = Architecture(name, 3, 8, 4).build().eval(), torch.rand(2, 3, 8, 8)
+    program = torch.jit.trace(net, batch)  # type: ignore[no-untyped-call]
+    assert torch.equal(program(batch), net(batch))
+
+
 def test_what_is_no_name_path_or_count_is_refused_in_words(tmp_path: Path) -> None:
     wrong: Any
     for wrong in (3, None, ""):

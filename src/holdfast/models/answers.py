@@ -1,10 +1,15 @@
 """Answers that were paid for, on disk: each reply as it came, and where the answer to each row is in it."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import ModelError
 
@@ -13,6 +18,9 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS replies (number INTEGER PRIMARY KEY, rows INTEGER, body BLOB)",
     "CREATE TABLE IF NOT EXISTS places (key BLOB PRIMARY KEY, reply INTEGER, place INTEGER) WITHOUT ROWID",
 )
+
+Parse = Callable[[bytes, int], NDArray[np.float64]]
+"""From a reply, and how many rows it is about, to their scores."""
 
 
 @dataclass(frozen=True)
@@ -45,51 +53,64 @@ class AnswerStore:
         except (sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
 
+    @staticmethod
+    def keys(scope: bytes, questions: Iterable[bytes]) -> list[bytes]:
+        """What the answers to questions are found by; the same question of another scope is another."""
+        start, keys = sha256(scope), []
+        for question in questions:
+            digest = start.copy()
+            digest.update(question)
+            keys.append(digest.digest()[:16])
+        return keys
+
     def __len__(self) -> int:
-        (count,) = self._base.execute("SELECT count(*) FROM places").fetchone()
+        with self._locked():
+            (count,) = self._base.execute("SELECT count(*) FROM places").fetchone()
         return int(count)
 
-    def known(self, keys: Sequence[bytes]) -> list[Reply]:
-        """The replies in which these rows are answered, as far as there are any."""
-        found: dict[int, dict[bytes, int]] = {}
-        with self._lock:
+    def scores(self, keys: Sequence[bytes], parse: Parse) -> dict[bytes, NDArray[np.float64]]:
+        """The scores of the rows that were answered, as ``parse`` finds them in the replies."""
+        places: dict[int, dict[bytes, int]] = {}
+        known: dict[bytes, NDArray[np.float64]] = {}
+        with self._locked():
             try:
                 for first in range(0, len(keys), _AT_ONCE):
                     some = keys[first : first + _AT_ONCE]
                     wanted = ",".join("?" * len(some))
                     asked = f"SELECT key, reply, place FROM places WHERE key IN ({wanted})"
                     for key, number, place in self._base.execute(asked, some):
-                        found.setdefault(number, {})[key] = place
-                replies = []
-                for number, places in found.items():
-                    body, rows = self._base.execute(
-                        "SELECT body, rows FROM replies WHERE number = ?", (number,)
-                    ).fetchone()
-                    replies.append(Reply(body, rows, places))
-                return replies
-            except (sqlite3.Error, TypeError) as error:
-                raise self._failed(error) from error
+                        places.setdefault(number, {})[key] = place
+                for number, found in places.items():
+                    reply = self._base.execute("SELECT body, rows FROM replies WHERE number = ?", (number,)).fetchone()
+                    if reply is None:
+                        raise LookupError("it is missing")
+                    scores = parse(*reply)
+                    known |= {key: scores[place] for key, place in found.items()}
+            except (LookupError, ModelError, TypeError) as error:
+                raise ModelError(
+                    f"a reply that is kept in {self.path} cannot be used ({error}); take back what was changed in answer=, or, if "
+                    f"nothing was, delete this file, which is damaged: its rows are asked about again"
+                ) from error
+        return known
 
     def add(self, replies: Sequence[Reply]) -> None:
         """Keep replies; a row that is answered already keeps its answer."""
-        with self._lock:
-            try:
-                with self._base:
-                    for reply in replies:
-                        made = self._base.execute(
-                            "INSERT INTO replies (rows, body) VALUES (?, ?)", (reply.rows, reply.body)
-                        )
-                        rows = [(key, made.lastrowid, place) for key, place in reply.places.items()]
-                        self._base.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?)", rows)
-            except sqlite3.Error as error:
-                raise self._failed(error) from error
+        with self._locked(), self._base:
+            for reply in replies:
+                made = self._base.execute("INSERT INTO replies (rows, body) VALUES (?, ?)", (reply.rows, reply.body))
+                rows = [(key, made.lastrowid, place) for key, place in reply.places.items()]
+                self._base.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?)", rows)
 
     def forget(self, keys: Sequence[bytes]) -> None:
         """Ask about these rows again."""
+        with self._locked(), self._base:
+            self._base.executemany("DELETE FROM places WHERE key = ?", [(key,) for key in keys])
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         with self._lock:
             try:
-                with self._base:
-                    self._base.executemany("DELETE FROM places WHERE key = ?", [(key,) for key in keys])
+                yield
             except sqlite3.Error as error:
                 raise self._failed(error) from error
 

@@ -35,12 +35,14 @@ def as_model(
     if precision not in (None, "float32") or compiled:
         raise InvalidArgument(_MODULES)
     if isinstance(given, str) and given.startswith(("http://", "https://")):
+        if device not in _HERE:
+            raise InvalidArgument(_MODULES)
         return HttpModel(given, outputs=outputs)
     if is_session(given) or (isinstance(given, str | Path) and Path(given).suffix == ".onnx"):
         return OnnxModel(given, outputs=outputs, device=device)
     if isinstance(given, Model):
         return _checked(given, device)
-    if device not in (None, "cpu", "auto"):
+    if device not in _HERE:
         raise InvalidArgument(_MODULES)
     if not isinstance(given, type):
         # By name, as scikit-learn does: an estimator may have a method only if it was told to when it was fitted.
@@ -54,14 +56,15 @@ def as_model(
     )
 
 
-_MODULES = "device, precision and compile are for torch modules; make a Model of your own that runs as you like"
+_HERE = (None, "cpu", "auto", torch.device("cpu"))
+_MODULES = "device, precision and compile are for torch modules; leave them out, or make a Model of your own that runs as you like"
 
 
 def _checked(given: Model, device: str | torch.device | None) -> Model:
     name, place = getattr(given, "name", None), getattr(given, "device", None)
     if not isinstance(name, str) or not isinstance(place, torch.device):
         raise InvalidArgument(f"a Model must set name, a str, and device, a torch.device; got {name!r} and {place!r}")
-    if device not in (None, "cpu", "auto") and str(device) != str(place):
+    if device not in _HERE and str(device) != str(place):
         raise InvalidArgument(_MODULES)
     return given
 

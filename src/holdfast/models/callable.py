@@ -1,6 +1,8 @@
 """Any function from a batch to class scores as a model: scikit-learn's ``predict_proba``, or code of your own."""
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
+from reprlib import repr as short_repr
 from types import MethodType
 from typing import Any
 
@@ -12,8 +14,8 @@ from torch import Tensor
 from holdfast.errors import InvalidArgument, ModelError
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.hints import failure
-from holdfast.models.model import Model
-from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, one_thread, scores_of
+from holdfast.models.model import Model, torch_threads
+from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities, scores_of
 
 
 class CallableModel(Model):
@@ -43,6 +45,12 @@ class CallableModel(Model):
     ) -> None:
         if not callable(function):
             raise InvalidArgument(f"expected a function from a batch to class scores, got {type(function).__name__}")
+        if iscoroutinefunction(function):
+            name = function.__name__
+            raise InvalidArgument(
+                f"expected a function that returns class scores, got the async function {name}, which has to be awaited; give "
+                f"lambda rows: asyncio.run({name}(rows))"
+            )
         if arrays not in ("numpy", "torch"):
             raise InvalidArgument(f'arrays must be "numpy" or "torch", got {arrays!r}')
         self._function, self._arrays, self._version = function, arrays, version
@@ -53,7 +61,7 @@ class CallableModel(Model):
     def probabilities(self, batch: Tensor) -> Tensor:
         """What the function says, normalised."""
         scores = self._scores(batch)
-        with one_thread():
+        with torch_threads(1):
             return as_probabilities(scores, logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
@@ -64,7 +72,6 @@ class CallableModel(Model):
         with torch.inference_mode():
             try:
                 answer = scores_of(self._function(batch.numpy() if self._arrays == "numpy" else batch))
-                return answer if isinstance(answer, Tensor) else _tensor(np.array(answer, order="C"))
             except Exception as error:  # the function is foreign code
                 found = failure(self.name, error, batch.shape)
                 if self._arrays == "numpy" and isinstance(error, AttributeError | TypeError):
@@ -72,6 +79,15 @@ class CallableModel(Model):
                         f'{found}; a function of torch tensors needs CallableModel(function, arrays="torch")'
                     )
                 raise found from error
+            if isinstance(answer, Tensor):
+                return answer
+            try:
+                return _tensor(np.array(answer, order="C"))
+            except Exception as error:  # it may be anything
+                raise ModelError(
+                    f"the function {self.name} must return an ({len(batch)}, classes) array of scores, got "
+                    f"{type(answer).__name__} ({short_repr(answer)})"
+                ) from error
 
     def fingerprint(self) -> str | None:
         """Of its ``version``, or else of the object that the function is a method of, as it is now."""

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import time
 import weakref
 from collections import deque
@@ -16,16 +17,17 @@ from urllib.parse import urlsplit
 from holdfast.errors import InvalidArgument, ModelError, how_to_install
 from holdfast.validation import check_count, check_number
 
-_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 60.0
 _A_DAY = 86_400.0
 _LARGEST = 2**26
+_HEADER, _HEADER_TEXT = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII), re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 SHOWN = 200
 """Characters of an answer that a message quotes."""
 
 
 class Unanswered(ModelError):
-    """An endpoint was busy, or could not be reached, until nobody wanted to wait any more."""
+    """An endpoint was busy, or could not be reached, until nobody wanted to wait, or to send, any more."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,20 @@ class Endpoint:
         self.pause = 0.0 if per_second == math.inf else 1 / check_number("per_second", per_second, at_least=1e-3)
         self._retries = check_count("retries", retries, at_least=0)
         self._timeout = min(check_number("timeout", timeout, at_least=1e-3), _A_DAY)
+        _check_headers(headers)
         try:
             self._client = httpx.Client(headers={"Content-Type": "application/json", **headers}, timeout=self._timeout)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidArgument(f"headers must map names to texts, both in ASCII ({error})") from error
+        except (ImportError, ValueError) as error:
+            raise InvalidArgument(
+                f"the proxy that the environment names cannot be used ({error}); change HTTP_PROXY, HTTPS_PROXY or ALL_PROXY"
+            ) from error
         weakref.finalize(self, self._client.close)  # connections that an endpoint keeps alive
         self._next = -math.inf
+        self.allow(None)
+
+    def allow(self, requests: int | None) -> None:
+        """Send at most so many from now on, repetitions included; None for any number."""
+        self._allowed, self._left = requests, math.inf if requests is None else requests
 
     def post(self, bodies: Iterable[bytes], take: Callable[[int, bytes], None]) -> None:
         """Post the bodies, and give each one's number and answer to ``take``, in order.
@@ -92,7 +102,7 @@ class Endpoint:
         first failure is raised.
         """
         following, failure = iter(bodies), None
-        under_way = deque((body, self._sent(body)) for body in islice(following, self.connections))
+        under_way = deque((body, self._send(body)) for body in islice(following, self.connections))
         for number in count():
             if not under_way:
                 break
@@ -102,16 +112,25 @@ class Endpoint:
             except ModelError as error:
                 failure = failure or error
             if failure is None:
-                under_way += ((body, self._sent(body)) for body in islice(following, 1))
+                under_way += ((body, self._send(body)) for body in islice(following, 1))
         if failure is not None:
             raise failure
 
-    def _sent(self, body: bytes) -> "Future[Answer]":
-        """A request that is under way, as soon as the rate allows for it."""
-        if (wait := self._next - time.monotonic()) > 0:
+    def _send(self, body: bytes, *, wait: float = 0.0) -> "Future[Answer]":
+        """A request that is under way, after a wait and as soon as the rate allows for it; or that failed, if no more are allowed."""
+        sent = Future[Answer]()
+        if self._left < 1:
+            sent.set_exception(
+                Unanswered(
+                    f"{self.name} was sent most_requests={self._allowed:,} requests about one question, repetitions included; "
+                    f"allow more"
+                )
+            )
+            return sent
+        self._left -= 1
+        if (wait := max(wait, self._next - time.monotonic())) > 0:
             time.sleep(wait)
         self._next = time.monotonic() + self.pause
-        sent = Future[Answer]()
 
         def run() -> None:
             try:
@@ -151,15 +170,27 @@ class Endpoint:
                 if 200 <= answer.status < 300:
                     return answer.content
                 trouble = f"HTTP {answer.status}: {answer.content[:SHOWN].decode(errors='replace')}"
-                if answer.status not in _AGAIN:
+                if answer.status not in _RETRIED:
                     raise ModelError(
                         f"{self.name} refused a request ({trouble}); check the URL, the headers and what it takes"
                     )
                 if answer.retry_after.isascii() and answer.retry_after.isdecimal():
-                    wait = min(
-                        float(answer.retry_after), _LONGEST_WAIT
-                    )  # how long it asks to be left alone, within reason
+                    # How long it asks to be left alone, within reason.
+                    wait = min(float(answer.retry_after), _LONGEST_WAIT)
             if attempt < retries:
-                time.sleep(wait)
-                request = self._sent(body)
+                request = self._send(body, wait=wait)
         raise Unanswered(f"{self.name} did not answer, {retries + 1} times ({trouble})")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse what no request could be sent with; values are secrets, and not repeated."""
+    if not isinstance(headers, Mapping):
+        raise InvalidArgument(f"headers must map names to texts, got {type(headers).__name__}")
+    for name, text in headers.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            raise InvalidArgument(f"headers must have names such as X-API-Key, got {name!r}")
+        if not isinstance(text, str) or not _HEADER_TEXT.fullmatch(text):
+            raise InvalidArgument(
+                f"the header {name} must be one line of printable ASCII, as a text, without spaces or line ends around it; "
+                f"text.strip() removes these"
+            )

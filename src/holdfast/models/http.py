@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from holdfast.models.endpoint import SHOWN, Endpoint, Unanswered
 from holdfast.models.fingerprint import content_hash
 from holdfast.models.model import Model
 from holdfast.models.outputs import as_probabilities, check_outputs, checked_probabilities
-from holdfast.validation import check_count
+from holdfast.validation import check_count, check_path
 
-_LOOKS, _ALONE = 3, b"alone"
-_WHO_ASKS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
+_VALIDATION = b"alone"
+"""The scope of rows that are asked about by themselves, to compare."""
+_VALIDATION_REQUESTS = 3
+_CREDENTIALS = re.compile(r"(proxy-)?authorization|cookie|(x-)?(api-key|(auth-|access-)?token|secret)", re.IGNORECASE)
 """Names of headers that may change; all others may choose what answers."""
 
 
@@ -54,7 +56,7 @@ class HttpModel(Model):
         rows_at_once: of a request.
         connections: requests under way at a time.
         per_second: at most so many requests.
-        most_requests: refuse, before the first, a question that will take more; and send no more for one, but repetitions.
+        most_requests: refuse, before the first, a question that may take more; and never send more for one, repetitions included.
         retries: how often a request is repeated when the endpoint is busy or cannot be reached; waits double.
         timeout: seconds for one answer.
         ask: makes the body of a request from an array of rows, to be sent as JSON; the same for the same rows.
@@ -90,33 +92,37 @@ class HttpModel(Model):
             retries=retries,
             timeout=timeout,
         )
+        if not isinstance(version, str | None):
+            raise InvalidArgument(f'version must be a text, such as "1", got {version!r}')
+        for name, function in (("ask", ask), ("answer", answer), ("say", say)):
+            if not callable(function) and function is not None:
+                raise InvalidArgument(f"{name} must be a function, got {function!r}")
         self._logits = check_outputs(outputs)
         self._rows = check_count("rows_at_once", rows_at_once, at_least=8)
         self.rows = 1 + self._endpoint.connections * (self._rows - 1)  # one row of each request was answered before
         self._most = None if most_requests is None else check_count("most_requests", most_requests)
-        self._left = math.inf
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
-        self._chosen = tuple(sorted(pair for pair in (headers or {}).items() if not _WHO_ASKS.fullmatch(pair[0])))
-        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._chosen))).encode()
-        self.store = AnswerStore(Path(store) if store is not None else _usual_store(self._known_as))
+        self._routing = tuple(sorted(pair for pair in (headers or {}).items() if not _CREDENTIALS.fullmatch(pair[0])))
+        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._routing))).encode()
+        self.store = AnswerStore(_default_store(self._known_as) if store is None else check_path("store", store))
         self.name = self._endpoint.name
 
     def fingerprint(self) -> str | None:
         """Of the URL and the version; None without a version, since others may answer there tomorrow."""
-        known_as = (self._endpoint.url, self._version, self._logits, *self._chosen)
+        known_as = (self._endpoint.url, self._version, self._logits, *self._routing)
         return None if self._version is None else content_hash(known_as)
 
     def expect(self, copies: int) -> None:
         """Say about how many requests that will take; refuse what is more than ``most_requests``."""
         # One row of each was answered before. A few more look at the endpoint first.
-        requests = -(-copies // (self._rows - 1)) + _LOOKS
+        requests = -(-copies // (self._rows - 1)) + _VALIDATION_REQUESTS
         if self._most is not None and requests > self._most:
             raise InvalidArgument(
                 f"{copies:,} noisy copies may take {requests:,} requests to {self.name}, more than most_requests={self._most:,}; ask "
                 f"for fewer copies, or allow more"
             )
-        self._left = math.inf if self._most is None else self._most
+        self._endpoint.allow(self._most)
         least = f", {requests * self._endpoint.pause:,.0f} s at least" if self._endpoint.pause else ""
         self._say(
             f"up to {copies:,} noisy copies for {self.name}: about {requests:,} requests{least}; {len(self.store):,} answers are known "
@@ -128,10 +134,11 @@ class HttpModel(Model):
         return as_probabilities(self._scores(batch, b""), logits=self._logits)
 
     def anew(self, batch: Tensor) -> Tensor:
-        """What the endpoint says now; nothing of it is kept."""
+        """What the endpoint says now, as a question of its own; nothing of it is kept."""
+        self._endpoint.allow(self._most)
         rows, found = batch.contiguous().numpy(), list[NDArray[np.float64]]()
         parts = [rows[first : first + self._rows] for first in range(0, len(rows), self._rows)]
-        self._post(parts, lambda number, said: found.append(self._taken(said, len(parts[number]))))
+        self._post(parts, lambda number, said: found.append(self._parsed(said, len(parts[number]))))
         return as_probabilities(torch.from_numpy(np.concatenate(found)), logits=self._logits)
 
     def validate(self, rows: Tensor) -> Tensor:
@@ -139,54 +146,21 @@ class HttpModel(Model):
 
         Asked for themselves, whether or not they were answered in other company: the two are compared.
         """
-        scores = self._scores(rows, _ALONE)
+        scores = self._scores(rows, _VALIDATION)
         try:
             return checked_probabilities(self.name, scores, len(rows), logits=self._logits)
         except ModelError:
-            self.store.forget(self._keys(rows.contiguous().numpy(), _ALONE))  # it may be mended
+            self.store.forget(self._keys(rows.contiguous().numpy(), _VALIDATION))  # it may be mended
             raise
 
-    def _scores(self, batch: Tensor, company: bytes) -> Tensor:
+    def _scores(self, batch: Tensor, scope: bytes) -> Tensor:
         rows = batch.contiguous().numpy()
-        keys = self._keys(rows, company)
-        known = {
-            key: scores[place]
-            for reply in self.store.known(list(dict.fromkeys(keys)))
-            for scores in (self._taken(reply.body, reply.rows),)
-            for key, place in reply.places.items()
-        }
-        places = {key: place for place, key in enumerate(keys) if key not in known}
-        missing = list(places)
-        # The sampler's probe is the last row of every batch.
-        again = keys[-1:] if keys[-1] in known else []
-        places |= dict.fromkeys(again, len(keys) - 1)
-        room = self._rows - len(again)
-        parts = [missing[first : first + room] for first in range(0, len(missing), room)]
-        if len(parts) > self._left:
-            raise ModelError(
-                f"{self.name} was asked most_requests={self._most:,} times about one question; what it answered is kept in "
-                f"{self.store.path}: allow more, and the same question goes on from there"
-            )
-        self._left -= len(parts)
-        fresh: list[Reply] = []
-
-        def keep(number: int, said: bytes) -> None:
-            new = parts[number]
-            scores = self._taken(said, len(new) + len(again))
-            for key, now in zip(again, scores[len(new) :], strict=True):
-                self._compare(now, known[key])
-            fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(new)}))
-            known.update(zip(new, scores, strict=False))
-
-        try:
-            self._post([rows[[places[key] for key in new + again]] for new in parts], keep)
-        except Unanswered as error:
-            kept = len(self.store) + sum(len(reply.places) for reply in fresh)
-            raise ModelError(
-                f"{error}; {kept:,} answers are kept in {self.store.path}: the same command goes on from there"
-            ) from error
-        finally:
-            self.store.add(fresh)
+        keys = self._keys(rows, scope)
+        known = self.store.scores(keys, self._parsed)
+        if missing := {key: row for key, row in zip(keys, rows, strict=True) if key not in known}:
+            # The sampler's probe is the last row of every batch.
+            before = known.get(keys[-1])
+            known |= self._ask_about(missing, None if before is None else (rows[-1], before))
         shapes = {scores.shape for scores in known.values()}
         if len(shapes) > 1:
             raise ModelError(
@@ -194,14 +168,39 @@ class HttpModel(Model):
             )
         return torch.from_numpy(np.stack([known[key] for key in keys]))
 
-    def _keys(self, rows: NDArray[np.float32], company: bytes) -> list[bytes]:
-        start = sha256(b"\n".join((self._known_as, str(rows.shape[1:]).encode(), company)))
-        keys = []
-        for row in rows:
-            digest = start.copy()
-            digest.update(self._question(row))
-            keys.append(digest.digest()[:16])
-        return keys
+    def _ask_about(
+        self,
+        missing: Mapping[bytes, NDArray[np.float32]],
+        before: tuple[NDArray[np.float32], NDArray[np.float64]] | None,
+    ) -> dict[bytes, NDArray[np.float64]]:
+        """The scores of rows that were not asked about, kept from now on; among those of each request is one that was, compared."""
+        again = [] if before is None else [before[0]]
+        keys, room = list(missing), self._rows - len(again)
+        parts = [keys[first : first + room] for first in range(0, len(keys), room)]
+        found, fresh = dict[bytes, NDArray[np.float64]](), list[Reply]()
+
+        def keep(number: int, said: bytes) -> None:
+            part = parts[number]
+            scores = self._parsed(said, len(part) + len(again))
+            if before is not None:
+                self._compare(scores[-1], before[1])
+            fresh.append(Reply(said, len(scores), {key: place for place, key in enumerate(part)}))
+            found.update(zip(part, scores, strict=False))
+
+        try:
+            self._post((np.stack([*(missing[key] for key in part), *again]) for part in parts), keep)
+        except Unanswered as error:
+            kept = len(self.store) + sum(len(reply.places) for reply in fresh)
+            raise ModelError(
+                f"{error}; {kept:,} answers are kept in {self.store.path}: the same command goes on from there"
+            ) from error
+        finally:
+            self.store.add(fresh)
+        return found
+
+    def _keys(self, rows: NDArray[np.float32], scope: bytes) -> list[bytes]:
+        asked = b"\n".join((self._known_as, str(rows.shape[1:]).encode(), scope))
+        return self.store.keys(asked, map(self._question, rows))
 
     def _question(self, row: NDArray[np.float32]) -> bytes:
         """What is asked about a row, as it would be asked about it alone."""
@@ -216,11 +215,11 @@ class HttpModel(Model):
                 f"by one classifier; nothing was certified. If another classifier answers there now, give another version"
             )
 
-    def _post(self, parts: Sequence[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
+    def _post(self, parts: Iterable[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
         """Ask about the rows of each part; ``take`` is given a part's number and what was said."""
         self._endpoint.post((json.dumps(self._ask(rows)).encode() for rows in parts), take)
 
-    def _taken(self, said: bytes, rows: int) -> NDArray[np.float64]:
+    def _parsed(self, said: bytes, rows: int) -> NDArray[np.float64]:
         """The scores in a reply, one row of numbers for each that was asked for."""
         try:
             scores = np.array(self._answer(json.loads(said)), dtype=np.float64)  # which may be written to again
@@ -252,5 +251,5 @@ def _predictions(answer: Any) -> Any:
     return answer["predictions"]
 
 
-def _usual_store(known_as: bytes) -> Path:
+def _default_store(known_as: bytes) -> Path:
     return user_data_path("holdfast", appauthor=False) / "answers" / f"{sha256(known_as).hexdigest()[:16]}.sqlite"

@@ -1,8 +1,8 @@
 """What a model is to the sampler: something that maps a batch on a device to class probabilities."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 
 import torch
@@ -13,6 +13,17 @@ from holdfast.models.outputs import checked_probabilities
 
 running = RLock()
 """Forward passes of one process are run for one caller at a time, whichever classifier, engine or thread asks."""
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[int]:
+    """Within it torch has so many threads on a CPU. For small work one is best: to wake others takes longer than the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield number
+    finally:
+        torch.set_num_threads(before)
 
 
 class Model(ABC):

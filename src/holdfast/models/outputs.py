@@ -1,7 +1,5 @@
 """A model's answer to a batch: whether it can be a classifier's, and its probabilities."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -90,14 +88,3 @@ def as_probabilities(answer: Tensor, *, logits: bool) -> Tensor:
     sums = own.sum(1, keepdim=True)
     bad = ((sums - 1).abs() > _ACCEPTED) | (own.amin(1, keepdim=True) < 0)
     return own.div_(sums.masked_fill_(bad, torch.nan))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """For small work on a CPU: it takes longer to wake other threads than to do it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -34,6 +35,8 @@ from holdfast.models.replica import Snapshot, versions_of, weights_of
 
 _CASTABLE = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, nn.MultiheadAttention)
 _LOW = (torch.bfloat16, torch.float16)
+_LONGEST_REASON = 200
+"""Characters of what torch says when it cannot compile, which may be pages."""
 
 
 class TorchModel(Model):
@@ -199,7 +202,7 @@ class TorchModel(Model):
         self._asked = self.compiled = False
         warnings.warn(
             f"the model {self.name} could not be compiled and runs uncompiled, which is slower "
-            f"(compile=False avoids this attempt): {reason}",
+            f"(compile=False avoids this attempt): {shorten(reason, _LONGEST_REASON, placeholder=' ...')}",
             RuntimeWarning,
             stacklevel=2,
         )

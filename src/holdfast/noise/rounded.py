@@ -99,15 +99,15 @@ class AliasTable:
 
     def draw(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
         """One number from each word."""
-        if self._short is None:
+        if self._prefix_table is None:
             return self._looked_up(words)
-        found = self._short.take((words >> np.uint64(64 - _PREFIX)).view(np.int64), mode="clip")
+        found = self._prefix_table.take((words >> np.uint64(64 - _PREFIX)).view(np.int64), mode="clip")
         undecided = np.nonzero(found == _UNDECIDED)
         found[undecided] = self._looked_up(words[undecided])
         return found
 
     @cached_property
-    def _short(self) -> NDArray[np.int32] | None:
+    def _prefix_table(self) -> NDArray[np.int32] | None:
         """The number of all words with the same first bits; a few undecided. None where that would be many.
 
         In a column a number gives way to its alias once, so that words between two that have one number have it, too.

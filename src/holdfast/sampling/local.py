@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.models import Model
 from holdfast.models.check import difference
 from holdfast.models.compile_rule import CompileRule
-from holdfast.models.model import running
+from holdfast.models.model import running, torch_threads
 from holdfast.sampling.accumulate import Accumulator
 from holdfast.sampling.batch_size import default_batch
 from holdfast.sampling.batches import Drawing, Share, batches_for, split
@@ -24,10 +24,10 @@ from holdfast.sampling.workers import (
     Workers,
     asked_of,
     dependent_rows,
-    divided_threads,
     reference_of,
     smaller_batch,
     state_of,
+    threads_each,
     workers_for,
     written_to,
 )
@@ -172,7 +172,7 @@ class LocalSampler(Executor):
             return accumulator, answers
 
         # Divided alike whether or not there is work for all, since arithmetic may depend on it.
-        with running, self.model.session(), divided_threads(self.model, len(workers.models)) as threads:
+        with running, self.model.session(), torch_threads(threads_each(self.model, len(workers.models))) as threads:
             alone = self.model.device.type == "cpu" and len(workers.models) == 1 < threads
             versions = [model.weights_version for model in models]
             # In the caller's thread, if there is one worker: cuDNN remembers its choice of kernels thread by thread.

@@ -7,18 +7,18 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from holdfast.models.outputs import one_thread
+from holdfast.models.model import torch_threads
 
 
 @contextmanager
-def side_stream(device: torch.device) -> Iterator[Callable[..., AbstractContextManager[None]]]:
+def side_stream(device: torch.device) -> Iterator[Callable[..., AbstractContextManager[object]]]:
     """Gives a context for work on some tensors, in a stream of its own; when all is done, the main stream waits for it.
 
     The work starts when what was asked of the device so far is done, and nothing asked later waits for it. On a CPU
     it is done on the spot.
     """
     if device.type != "cuda":
-        yield lambda *_: one_thread()
+        yield lambda *_: torch_threads(1)
         return
     main, side = torch.cuda.current_stream(device), _stream(device)
 

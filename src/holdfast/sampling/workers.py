@@ -1,8 +1,7 @@
 """A model's workers on one machine: replicas that were compared with it, at the batch size in use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from holdfast.errors import ModelError, UnsteadyModel
 from holdfast.models import Model
 from holdfast.models.check import OTHER_KERNELS, OTHER_ROUNDING, SAME, SAME_ROUNDED, Tolerance, difference
+from holdfast.models.model import torch_threads
 from holdfast.sampling.batch_size import SMALLEST_BATCH
 from holdfast.sampling.batches import Drawing, batches_for, copies_of, keeps_channels_last
 from holdfast.sampling.engine import Workload
@@ -73,7 +73,7 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
         if model.rounded:
             far = same if first is model else OTHER_ROUNDING
         try:
-            with divided_threads(model, len(models)):
+            with torch_threads(threads_each(model, len(models))):
                 found = _ask(model, first, rows, strangers, size, draw)
                 fault = difference(found, reference[:shown], far)
                 if not fault and (model.rounded or first.compiled):
@@ -81,7 +81,7 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
                     # in the same places alike, so that what others do is not lost in a low precision's rounding.
                     fault = difference(_ask(model, first, rows, one_other, size, draw), found, SAME)
         except ModelError as error:
-            if not model.fallback(str(error)):
+            if not model.fallback(str(error.__cause__ or error)):
                 raise
             continue
         if not fault:
@@ -104,16 +104,10 @@ def workers_for(model: Model, work: Workload, size: int, draw: Drawing, referenc
     return Workers(models, size, rows[:few], found[:few], same, asked_of(model, work), state_of(model))
 
 
-@contextmanager
-def divided_threads(model: Model, workers: int) -> Iterator[int]:
+def threads_each(model: Model, workers: int) -> int:
     """A worker's part of torch's threads on a CPU: what was compiled for another number of threads is compiled again."""
-    before = torch.get_num_threads()
-    each = max(1, before // workers) if model.device.type == "cpu" else before
-    torch.set_num_threads(each)
-    try:
-        yield each
-    finally:
-        torch.set_num_threads(before)
+    found = torch.get_num_threads()
+    return max(1, found // workers) if model.device.type == "cpu" else found
 
 
 def asked_of(model: Model, work: Workload) -> tuple[object, ...]:

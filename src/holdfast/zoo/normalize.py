@@ -30,7 +30,8 @@ class Normalize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise a batch (n, channels, height, width)."""
-        if x.ndim != 4 or x.shape[1] != self.mean.shape[1]:
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]  # sizes are no numbers then
+        if x.ndim != 4 or (not tracing and x.shape[1] != self.mean.shape[1]):
             known = format_count(self.mean.shape[1], "channel")
             raise InvalidInput(f"expected a batch of images with {known}, got dimensions {tuple(x.shape)}")
         return (x - self.mean) / self.std

@@ -75,18 +75,26 @@ def run_factory(place: str, name: str) -> Any:
         made = found if isinstance(found, nn.Module | Model) or not callable(found) else found()
     except HoldfastError:
         raise
-    except Exception as error:
-        found_at = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
-        where = f", in {found_at[-1].filename}, line {found_at[-1].lineno}" if len(found_at) > 1 else ""
+    except (Exception, SystemExit) as error:
         raise CheckpointError(
-            f"{place}:{name} gave no model ({type(error).__name__}: {' '.join(str(error).split())}{where}); it must be a function "
-            f"without arguments that returns a model"
+            f"{place}:{name} gave no model ({_explained(error)}); it must be a function without arguments that returns a model"
         ) from error
     finally:
         sys.path[:] = before
     if made is None:
         raise CheckpointError(f"{place}:{name} returned None; it must return a model")
     return made
+
+
+def _explained(error: BaseException) -> str:
+    """What went wrong in the user's code, and where: of what cannot be parsed, the place in the text."""
+    places = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    said = str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        places, said = [*places, (error.filename, error.lineno)], error.msg
+    theirs = [place for place in places if "importlib" not in place[0] and place[0] != __file__]
+    reason = f"{type(error).__name__}: {' '.join(said.split())}" if said else type(error).__name__
+    return f"{reason}, in {theirs[-1][0]}, line {theirs[-1][1]}" if theirs else reason
 
 
 def _module(path: Path) -> ModuleType:
@@ -106,7 +114,11 @@ def _module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     _FROM_FILES.add(path.stem)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]  # as Python does: it may be mended
+        raise
     return module
 
 

@@ -102,7 +102,7 @@ def compiled_module(module: nn.Module, precision: Precision) -> Callable[[Tensor
     forward.__code__ = forward.__code__.replace()
     compiled = torch.compile(forward, fullgraph=True, dynamic=False, options=options_for(module, precision))
 
-    def counted_by_itself(batch: Tensor) -> Tensor:
+    def retry_miscounted(batch: Tensor) -> Tensor:
         # Torch 2.12 and 2.13 count the graphs that ran for all threads together, so that a call may be told that none
         # did although it was answered by one (pytorch/pytorch#185138).
         for _ in range(_TRIES):
@@ -113,7 +113,7 @@ def compiled_module(module: nn.Module, precision: Precision) -> Callable[[Tensor
                     raise
         return compiled(batch)
 
-    return counted_by_itself
+    return retry_miscounted
 
 
 @contextmanager
