@@ -215,7 +215,7 @@ def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys:
         (2, "precision must be one of", [*good, "--precision", "int4"]),
         (2, "--engine must be one of", [*good, "--engine", "spark"]),
         (2, "--skip must be a whole number", [*good, "--skip", "0"]),
-        (2, "--seed takes a whole number", [*good, "--seed", "random"]),
+        (2, "--seed must be a whole number", [*good, "--seed", "random"]),
         (2, "device must be", [*good, "--device", "gpu"]),
         (4, 'outputs="logits"', [*good, "--outputs", "probabilities", "--n", "100"]),
         (5, "no checkpoint at", ["certify", "--model", "nowhere.pt", *EMBEDDED[2:], *out]),
@@ -539,6 +539,20 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(capsys: pytest.Captur
     assert "needs an API key" in capsys.readouterr().err
     assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
     assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
+    for option, given in (
+        ("--measures", "colour"),
+        ("--drift-every", "0"),
+        ("--queue", "0"),
+        ("--max-copies", "1e12"),
+        ("--max-seconds", "nan"),
+        ("--max-seconds", "0"),
+        ("--max-upload", "0"),
+    ):
+        loaded = ["serve", "--no-open", "--model", "/nowhere.safetensors", option, given]
+        assert run(loaded) == hf.InvalidArgument.exit_code, "refused only after the model was looked for"
+        assert f"holdfast: {option}" in capsys.readouterr().err
+    assert run(["serve", "--no-open", "--measures", "mass-3-99"]) == hf.InvalidArgument.exit_code
+    assert "mass-3-99 names class 99, but the model has 10 classes" in " ".join(capsys.readouterr().err.split())
     script = "import sys; sys.modules['fastapi'] = None; from holdfast.cli.app import run; sys.exit(run(['serve', '--no-open']))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == hf.InvalidArgument.exit_code

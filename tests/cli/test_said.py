@@ -37,6 +37,14 @@ def test_thresholds_that_no_score_reaches_are_pointed_out(tmp_path: Path, capsys
     assert text.count("note:") == 3
 
 
+def test_the_thresholds_that_a_refusal_names_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in ("x", "nan", ""):
+        assert run(["triage", "--thresholds", wrong]) == hf.InvalidArgument.exit_code
+        named = re.search(r"such as ([\d.,]+),", said(capsys))
+        assert named is not None
+        assert run(["triage", "--thresholds", named[1]]) == 0
+
+
 def test_demo_says_when_more_is_asked_for_than_there_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -401,22 +401,35 @@ def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("n=50001", "at most 50,000"),
+        ("n=50001", "n must be a whole number, at least 1 and at most 50,000, got 50001"),
+        ("n=1e5", "n must be a whole number, at least 1 and at most 50,000, got 100000"),
+        ("n=1e999999999", "n must be a whole number, at least 1 and at most 50,000, got '1e999999999'"),
+        ("n=abc", "n must be a whole number, at least 1 and at most 50,000, got 'abc'"),
+        ("n=0", "n must be a whole number, at least 1 and at most 50,000, got 0"),
         ("n=3", "can never certify"),
-        ("n=0", "greater than or equal to 1"),
+        ("n0=abc", "n0: Input should be a valid integer, unable to parse string as an integer, got abc"),
         ("alpha=0.7", "less than or equal to 0.5"),
         ("alpha=nan", "alpha"),
         ("claims=label&claims=label&n=300", "each once"),
         ("claims=colour", "claims"),
-        ("n=300&seed=0x" + "f" * 33, "seed"),
-        ("n=300&seed=" + "9" * 39, "seed"),
-        ("colour=red", "not permitted"),
+        ("radii=0.1&radii=far", "radii: Input should be a valid number"),
+        ("n=300&seed=zz", "seed must be a whole number of at most 128 bits, decimal or 0x and hexadecimal, got 'zz'"),
+        ("n=300&seed=0x" + "f" * 33, "seed must be a whole number of at most 128 bits"),
+        ("n=300&seed=" + "9" * 39, "seed must be a whole number of at most 128 bits"),
+        ("colour=red", "colour: Extra inputs are not permitted, got one"),
     ],
 )
 def test_a_bad_question_is_refused_with_a_reason(served: Running, query: str, said: str) -> None:
     refused = served.certify(images(1)[0], query)
     assert refused.status_code == 422
     assert said in refused.json()["error"]
+
+
+def test_counts_are_typed_as_on_the_command_line(served: Running) -> None:
+    x = images(1)[0]
+    assert certificate(served.certify(x, "n=3e2&n0=5e1&seed=5&index=1e0")) == from_python().certify(
+        x, n=300, n0=50, seed=5, index=1
+    )
 
 
 def test_a_callers_text_is_never_the_services_failure(served: Running) -> None:

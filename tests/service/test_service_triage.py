@@ -20,7 +20,7 @@ from serving import NPY, SIGMA, Running, npy, running, small_served
 
 RADIUS = 0.6
 #: Halfway between black and white, on the grid of bytes: no class is more than 0.5 sure.
-GREY = np.resize(np.array([127, 128], dtype=np.float32) / 255, (1, 6, 6))
+GREY = np.resize(np.array([127, 128], dtype=np.float32) / 255, (1, 6, 6)).astype(np.float32)
 
 
 class Bright(nn.Module):
