@@ -559,6 +559,24 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(capsys: pytest.Captur
     assert "pip install 'holdfast-certify[serve]'" in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize("module", ["holdfast.version", "typer"])
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(module: str) -> None:
+    script = f"""
+import sys
+
+class Interrupted:
+    def find_spec(name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted)
+from holdfast.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_signal_that_comes_while_the_arguments_are_read_has_its_own_exit_code_too() -> None:
     """There the library that reads them turns an interrupt into an exit code of its own."""
     script = """
