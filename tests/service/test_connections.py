@@ -57,6 +57,20 @@ def at_once(url: str, connections: int, said: bytes = b"") -> Iterator[list[sock
         yield lines
 
 
+@contextmanager
+def one_stream_and_one_body() -> Iterator[tuple["subprocess.Popen[str]", socket.socket, socket.socket]]:
+    """A service of its own process, with a stream that it sends and a body that does not arrive."""
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert service.stdout is not None
+    address = re.search(r"http://\S+/", service.stdout.readline())
+    assert address is not None
+    body = npy(np.full((1, 28, 28), 0.5, np.float32))
+    head = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with at_once(address[0], 1, head + body) as (stream,), at_once(address[0], 1, head) as (waiting,):
+        yield service, stream, waiting
+
+
 def answered(found: Running) -> bool:
     """Somebody who has just come."""
     return httpx.post(
@@ -174,14 +188,7 @@ hf.serve(smoothed, shape=(1, 28, 28), name="mine", labels=["top", "trouser"], po
 
 
 def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_way_without_a_traceback() -> None:
-    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
-    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert service.stdout is not None
-    address = re.search(r"http://\S+/", service.stdout.readline())
-    assert address is not None
-    body = npy(np.full((1, 28, 28), 0.5, np.float32))
-    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+    with one_stream_and_one_body() as (service, stream, waiting):
         seen = b""
         while b'"look"' not in seen:
             seen += stream.recv(4_096)
@@ -200,14 +207,7 @@ def test_a_hangup_ends_streams_with_their_last_look_and_refuses_bodies_on_their_
 
 def test_a_second_interrupt_ends_it_at_once_and_says_no_more_than_the_first() -> None:
     """A body that does not arrive and a stream that is not read would be waited for."""
-    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--no-open"]
-    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert service.stdout is not None
-    address = re.search(r"http://\S+/", service.stdout.readline())
-    assert address is not None
-    body = npy(np.full((1, 28, 28), 0.5, np.float32))
-    whole = HEAD.replace(b"n=300000", b"n=1000000") + b"\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with at_once(address[0], 1, whole + body) as (stream,), at_once(address[0], 1, whole) as (waiting,):
+    with one_stream_and_one_body() as (service, stream, waiting):
         assert b" 200 " in stream.recv(4_096)
         service.send_signal(signal.SIGINT)
         assert not closed(waiting, within=0.5)
