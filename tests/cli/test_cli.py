@@ -110,9 +110,8 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
     assert run(["export", str(tmp_path / "p"), "--measure", "margin", "--out", str(again)]) == 0
     assert log.read_bytes() == again.read_bytes()
-    assert (
-        run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", "--figures", str(tmp_path / "f")]) == 0
-    )
+    page = ["--format", "html", "--out", str(tmp_path / "page.html")]
+    assert run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", *page]) == 0
     assert "imported 7 inputs (margin, sigma 0.25)" in capsys.readouterr().out
     before = {path: path.read_bytes() for path in files_of(tmp_path / "p")}
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0

@@ -48,10 +48,10 @@ def seed_of(response: httpx.Response) -> Any:
     return response.json()["provenance"]["seed"]
 
 
-def test_five_hundred_identical_requests_return_one_certificate() -> None:
+def test_a_hundred_identical_requests_return_one_certificate() -> None:
     with running() as found:
         x = images(1)[0]
-        answers = [found.certify(x, "n=100&n0=10&claims=label&alpha=0.05").json() for _ in range(500)]
+        answers = [found.certify(x, "n=100&n0=10&claims=label&alpha=0.05").json() for _ in range(100)]
     document = answers[0]
     assert document["seeded_by"] == "service"
     for each in answers:

@@ -103,18 +103,18 @@ def test_a_decision_is_the_librarys_own(served: Running) -> None:
 
 
 def test_callers_with_different_secrets_share_batches_and_get_what_each_would_get_alone(served: Running) -> None:
-    xs = images(24)
+    xs = images(12)
     before = count(served, "holdfast_shared_rounds_total")
 
     def ask(k: int) -> hf.Certificate:
-        return certificate(served.certify(xs[k], f"n={3_000 + 700 * (k % 5)}&seed={k % 7}&index={k % 3}"))
+        return certificate(served.certify(xs[k], f"n={1_000 + 300 * (k % 5)}&seed={k % 7}&index={k % 3}"))
 
-    with ThreadPoolExecutor(24) as pool:
-        found = list(pool.map(ask, range(24)))
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(ask, range(12)))
     assert count(served, "holdfast_shared_rounds_total") > before
     smoothed = from_python()
     for k, each in enumerate(found):
-        assert each == smoothed.certify(xs[k], n=3_000 + 700 * (k % 5), seed=k % 7, index=k % 3)
+        assert each == smoothed.certify(xs[k], n=1_000 + 300 * (k % 5), seed=k % 7, index=k % 3)
 
 
 def test_a_decision_says_who_chose_its_seed_and_all_that_a_replay_needs(served: Running) -> None:
@@ -702,7 +702,8 @@ def test_calibrations_for_what_strangers_send_are_not_kept(
     assert list(tmp_path.rglob("*.json"))
 
 
-def test_nothing_is_left_when_it_ends(two_threads: None) -> None:
+def test_nothing_is_left_when_it_ends(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.service.server._CLOSING_S", 1)
     before = set(threading.enumerate())
     with running(small_served(Slow(small_net()))) as found:
         events = stream(found, "/v1/certify/stream?n=1000000", npy(images(1)[0]))
