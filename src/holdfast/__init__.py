@@ -20,9 +20,9 @@ from holdfast.errors import (
     RunError,
     explain_missing_packages,
 )
-from holdfast.version import installed_version
 
 if TYPE_CHECKING:
+    __version__: str
     from holdfast.attacks.attack import Attack
     from holdfast.attacks.attacked import Attacked, attack
     from holdfast.bands import DKW, Band, BerkJones, Empirical
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from holdfast.zoo.normalize import Normalize
     from holdfast.zoo.pretrained import load
     from holdfast.zoo.probit import ProbitModel
-
-__version__ = installed_version()
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "holdfast.attacks.attack": ("Attack",),
@@ -103,6 +101,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "holdfast.service.server": ("serve",),
     "holdfast.smoothed": ("SmoothedClassifier",),
     "holdfast.triage": ("Triage", "choose_threshold"),
+    "holdfast.version": ("__version__",),
     "holdfast.zoo.normalize": ("Normalize",),
     "holdfast.zoo.pretrained": ("load",),
     "holdfast.zoo.probit": ("ProbitModel",),

@@ -2,10 +2,12 @@
 
 import math
 import numbers
+import re
 import reprlib
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +27,12 @@ SIGMAS = (1e-12, 1e12)
 
 MOST_COPIES = 10**9
 """Of one input: hours on a GPU, for bounds that differ from those of a tenth in the fourth digit."""
+
+LONGEST_COUNT = 15
+"""Digits of anything that is counted."""
+
+SEED = "0x[0-9a-fA-F]{1,32}|[0-9]{1,39}"
+"""A seed as people type it, decimal or as run.json records it."""
 
 _FARTHEST_SUPPORT = 1e3
 
@@ -65,6 +73,29 @@ def check_share(name: str, value: float) -> float:
     if not SMALLEST_ALPHA <= share <= 0.5:
         raise InvalidArgument(f"{name} must be in [{SMALLEST_ALPHA:g}, 0.5], got {value!r}")
     return share
+
+
+def as_whole(typed: Any) -> Any:
+    """``"10000"``, ``"10_000"`` or ``"1e4"`` as a number; what is no whole number, or too long for one, as it is.
+
+    A comma is none: it ends thousands here and begins decimals there.
+    """
+    try:
+        number = Decimal(str(typed))
+    except InvalidOperation:
+        return typed
+    short = number.is_finite() and number.adjusted() < LONGEST_COUNT
+    return int(number) if short and number == number.to_integral_value() else typed
+
+
+def as_seed(name: str, typed: str) -> int:
+    """A seed from its text."""
+    number = int(typed, 16 if typed.startswith("0x") else 10) if re.fullmatch(SEED, typed) else -1
+    if not 0 <= number < 2**128:
+        raise InvalidArgument(
+            f"{name} must be a whole number of at most 128 bits, decimal or 0x and hexadecimal, got {typed[:50]!r}"
+        )
+    return number
 
 
 def check_count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:

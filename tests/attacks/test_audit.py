@@ -45,7 +45,7 @@ def test_an_honest_run_passes_and_is_left_as_it_was(certified: Path, capsys: pyt
     assert holdfast(["audit", str(certified), *EMBEDDED, *QUICK, "--radii", "0.25,0.5"]) == 0
     said = capsys.readouterr().out
     assert "0 violations; 12 attacked inputs, 400 fresh noisy copies each" in said
-    assert "at most 0.006 of these 6 are expected to be" in " ".join(said.split())
+    assert "on average at most 0.006 among 6 inputs" in " ".join(said.split())
     assert contents(certified) == before
     audit = hf.Run.open(certified).audit
     assert audit is not None
@@ -53,6 +53,7 @@ def test_an_honest_run_passes_and_is_left_as_it_was(certified: Path, capsys: pyt
         assert row.certified < row.attacked < row.clean
         assert (row.inputs, row.violations) == (6, 0)
     assert audit.notes.level == pytest.approx(0.001 / (6 * 2 * 2))
+    assert "on average at most 0.001 among 1 input;" in replace(audit.notes, inputs=1).by_chance
     assert (audit.column("distance") <= audit.column("radius")).all()
     assert (audit.column("attacked", "margin") < audit.column("upper", "margin")).all()
 

@@ -110,9 +110,8 @@ def test_import_report_and_export_of_a_log(certified: Path, tmp_path: Path, caps
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
     assert run(["export", str(tmp_path / "p"), "--measure", "margin", "--out", str(again)]) == 0
     assert log.read_bytes() == again.read_bytes()
-    assert (
-        run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", "--figures", str(tmp_path / "f")]) == 0
-    )
+    page = ["--format", "html", "--out", str(tmp_path / "page.html")]
+    assert run(["report", str(tmp_path / "p"), str(certified), "--radii", "0,0.25", *page]) == 0
     assert "imported 7 inputs (margin, sigma 0.25)" in capsys.readouterr().out
     before = {path: path.read_bytes() for path in files_of(tmp_path / "p")}
     assert run(["import", str(log), "--out", str(tmp_path / "p")]) == 0
@@ -215,7 +214,7 @@ def test_wrong_arguments_are_refused_with_distinct_codes(tmp_path: Path, capsys:
         (2, "precision must be one of", [*good, "--precision", "int4"]),
         (2, "--engine must be one of", [*good, "--engine", "spark"]),
         (2, "--skip must be a whole number", [*good, "--skip", "0"]),
-        (2, "--seed takes a whole number", [*good, "--seed", "random"]),
+        (2, "--seed must be a whole number", [*good, "--seed", "random"]),
         (2, "device must be", [*good, "--device", "gpu"]),
         (4, 'outputs="logits"', [*good, "--outputs", "probabilities", "--n", "100"]),
         (5, "no checkpoint at", ["certify", "--model", "nowhere.pt", *EMBEDDED[2:], *out]),
@@ -539,10 +538,42 @@ def test_serve_refuses_what_it_cannot_do_before_it_listens(capsys: pytest.Captur
     assert "needs an API key" in capsys.readouterr().err
     assert run(["serve", "--no-open", "--api-key", "short"]) == hf.InvalidArgument.exit_code
     assert run(["serve", "--no-open", "--model", "/nowhere.safetensors"]) == hf.CheckpointError.exit_code
+    for option, given in (
+        ("--measures", "colour"),
+        ("--drift-every", "0"),
+        ("--queue", "0"),
+        ("--max-copies", "1e12"),
+        ("--max-seconds", "nan"),
+        ("--max-seconds", "0"),
+        ("--max-upload", "0"),
+    ):
+        loaded = ["serve", "--no-open", "--model", "/nowhere.safetensors", option, given]
+        assert run(loaded) == hf.InvalidArgument.exit_code, "refused only after the model was looked for"
+        assert f"holdfast: {option}" in capsys.readouterr().err
+    assert run(["serve", "--no-open", "--measures", "mass-3-99"]) == hf.InvalidArgument.exit_code
+    assert "mass-3-99 names class 99, but the model has 10 classes" in " ".join(capsys.readouterr().err.split())
     script = "import sys; sys.modules['fastapi'] = None; from holdfast.cli.app import run; sys.exit(run(['serve', '--no-open']))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == hf.InvalidArgument.exit_code
     assert "pip install 'holdfast-certify[serve]'" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("module", ["holdfast.version", "typer"])
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(module: str) -> None:
+    script = f"""
+import sys
+
+class Interrupted:
+    def find_spec(name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted)
+from holdfast.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_a_signal_that_comes_while_the_arguments_are_read_has_its_own_exit_code_too() -> None:

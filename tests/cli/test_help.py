@@ -53,9 +53,7 @@ def test_counts_are_typed_as_people_write_numbers(capsys: pytest.CaptureFixture[
     needed = ["--model", "a", "--data", "b", "--out", "c"]
     for text, number in (("1e4", 10_000), ("10_000", 10_000), ("2.5e3", 2_500), ("7", 7), ("-1", -1)):
         assert command.make_context("certify", [*needed, "--n", text, "--max", text]).params["n"] == number
-    for text in ("1e15", "1e999999999"):
+    for text in ("1e15", "1e999999999", "10,000", "1.5", "1e-1", "many", "nan", "inf", ""):
         assert run(["certify", *needed, "--n", text]) == 2
-        assert f"expected a number of at most 15 digits, got '{text}'" in " ".join(capsys.readouterr().err.split())
-    for text in ("10,000", "1.5", "1e-1", "many", "nan", "inf", ""):
-        assert run(["certify", *needed, "--n", text]) == 2
-        assert "expected a whole number, such as 10000, 10_000 or 1e4" in " ".join(capsys.readouterr().err.split())
+        said = f"expected a whole number of at most 15 digits, such as 10000, 10_000 or 1e4, got '{text}'"
+        assert said in " ".join(capsys.readouterr().err.split())

@@ -187,6 +187,16 @@ def test_a_method_has_one_line_style_in_every_panel_and_in_the_legend(
         assert drawn == [said[method_description(method)] for method in run.methods(measure)]
 
 
+def test_a_panel_without_a_curve_says_so_and_does_not_stretch_the_others(made: CertifiedRun) -> None:
+    thresholds, radii = (0.5, 0.999), (0.0, 0.05, 0.1, 0.15, 0.2, 0.6)
+    alone = accuracy_figure([made], "score", Question(radii, thresholds[:1])).axes[0]
+    full, empty = accuracy_figure([made], "score", Question(radii, thresholds)).axes
+    assert not made.certified_accuracy("score", radii=radii, thresholds=thresholds[1:]).any()
+    assert full.get_xlim() == empty.get_xlim() == alone.get_xlim()
+    assert [text.get_text() for axes in (full, empty) for text in axes.texts] == ["nothing certified"]
+    assert [any(line.get_visible() for line in axes.get_lines()) for axes in (full, empty)] == [True, False]
+
+
 def test_a_legend_of_several_methods_stands_beside_the_lines(made: CertifiedRun) -> None:
     axes = made.plot_certified_accuracy("margin", methods=made.methods("margin"))
     drawn, legend = axes.get_figure(), axes.get_legend()

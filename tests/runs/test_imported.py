@@ -15,7 +15,7 @@ from holdfast.noise import Gaussian, Uniform
 from holdfast.report.accuracy import Question
 from holdfast.report.figures import accuracy_figure
 from holdfast.runs.imported import import_log
-from holdfast.runs.tsv import log_numbers, read_log
+from holdfast.runs.tsv import ORIGIN_COLUMNS, log_numbers, read_log
 from made_runs import Made, made_run, unsealed
 
 MASS: Made = {Mass({3, 5}).info: lambda score: 1 - 0.5 * score**2}
@@ -239,13 +239,13 @@ def test_an_exported_log_keeps_the_units_of_its_radii(tmp_path: Path, scaled_run
     assert run.radii_in == scaled_run.radii_in
     assert run.export(measure, tmp_path / "again.tsv").read_bytes() == log.read_bytes()
     assert run.verify().problems == ()
-    # As it was written before there were units.
+    # A log of radii in the input's own units has no such column.
     rows = [line.split("\t")[:-1] for line in log.read_text().splitlines()]
     log.write_text("".join("\t".join(row) + "\n" for row in rows))
     assert hf.Run.open(import_log(log, tmp_path / "old").path).units == ""
 
 
-def test_an_export_inside_a_run_verifies_with_and_without_its_units(tmp_path: Path, scaled_run: hf.Run) -> None:
+def test_an_export_inside_a_run_does_not_verify_without_its_units(tmp_path: Path, scaled_run: hf.Run) -> None:
     copied = tmp_path / "run"
     shutil.copytree(scaled_run.path, copied)
     run = hf.Run.open(unsealed(copied))
@@ -255,10 +255,13 @@ def test_an_export_inside_a_run_verifies_with_and_without_its_units(tmp_path: Pa
     run.export("label", place)
     assert run.verify().problems == ()
     rows = [line.split("\t") for line in place.read_text().splitlines()]
-    place.write_text("".join("\t".join(row[:-1]) + "\n" for row in rows))
-    assert run.verify().problems == ()
-    place.write_text("".join("\t".join([*row[:-1], "mm" if k else "units"]) + "\n" for k, row in enumerate(rows)))
-    assert "is not what the counts give" in str(run.verify().problems)
+    for cut in (
+        [row[:-1] for row in rows],  # its radii would be read as in the input's own units
+        [row[: -len(ORIGIN_COLUMNS) - 1] for row in rows],
+        [[*row[:-1], "mm" if k else "units"] for k, row in enumerate(rows)],
+    ):
+        place.write_text("".join("\t".join(row) + "\n" for row in cut))
+        assert "is not what the counts give" in str(run.verify().problems)
 
 
 def test_a_triage_says_the_units_of_its_radius_and_refuses_others(scaled_run: hf.Run) -> None:

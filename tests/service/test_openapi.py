@@ -35,7 +35,7 @@ def test_the_service_answers_as_its_document_says(served: Running) -> None:
     for operation in operations:
         # Few generated decisions have a confidence and a radius that a service takes.
         @settings(
-            max_examples=320 if "decide" in operation.path else 80,
+            max_examples=160 if "decide" in operation.path else 80,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )

@@ -103,18 +103,18 @@ def test_a_decision_is_the_librarys_own(served: Running) -> None:
 
 
 def test_callers_with_different_secrets_share_batches_and_get_what_each_would_get_alone(served: Running) -> None:
-    xs = images(24)
+    xs = images(12)
     before = count(served, "holdfast_shared_rounds_total")
 
     def ask(k: int) -> hf.Certificate:
-        return certificate(served.certify(xs[k], f"n={3_000 + 700 * (k % 5)}&seed={k % 7}&index={k % 3}"))
+        return certificate(served.certify(xs[k], f"n={1_000 + 300 * (k % 5)}&seed={k % 7}&index={k % 3}"))
 
-    with ThreadPoolExecutor(24) as pool:
-        found = list(pool.map(ask, range(24)))
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(ask, range(12)))
     assert count(served, "holdfast_shared_rounds_total") > before
     smoothed = from_python()
     for k, each in enumerate(found):
-        assert each == smoothed.certify(xs[k], n=3_000 + 700 * (k % 5), seed=k % 7, index=k % 3)
+        assert each == smoothed.certify(xs[k], n=1_000 + 300 * (k % 5), seed=k % 7, index=k % 3)
 
 
 def test_a_decision_says_who_chose_its_seed_and_all_that_a_replay_needs(served: Running) -> None:
@@ -404,22 +404,35 @@ def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("n=50001", "at most 50,000"),
+        ("n=50001", "n must be a whole number, at least 1 and at most 50,000, got 50001"),
+        ("n=1e5", "n must be a whole number, at least 1 and at most 50,000, got 100000"),
+        ("n=1e999999999", "n must be a whole number, at least 1 and at most 50,000, got '1e999999999'"),
+        ("n=abc", "n must be a whole number, at least 1 and at most 50,000, got 'abc'"),
+        ("n=0", "n must be a whole number, at least 1 and at most 50,000, got 0"),
         ("n=3", "can never certify"),
-        ("n=0", "greater than or equal to 1"),
+        ("n0=abc", "n0: Input should be a valid integer, unable to parse string as an integer, got abc"),
         ("alpha=0.7", "less than or equal to 0.5"),
         ("alpha=nan", "alpha"),
         ("claims=label&claims=label&n=300", "each once"),
         ("claims=colour", "claims"),
-        ("n=300&seed=0x" + "f" * 33, "seed"),
-        ("n=300&seed=" + "9" * 39, "seed"),
-        ("colour=red", "not permitted"),
+        ("radii=0.1&radii=far", "radii: Input should be a valid number"),
+        ("n=300&seed=zz", "seed must be a whole number of at most 128 bits, decimal or 0x and hexadecimal, got 'zz'"),
+        ("n=300&seed=0x" + "f" * 33, "seed must be a whole number of at most 128 bits"),
+        ("n=300&seed=" + "9" * 39, "seed must be a whole number of at most 128 bits"),
+        ("colour=red", "colour: Extra inputs are not permitted, got one"),
     ],
 )
 def test_a_bad_question_is_refused_with_a_reason(served: Running, query: str, said: str) -> None:
     refused = served.certify(images(1)[0], query)
     assert refused.status_code == 422
     assert said in refused.json()["error"]
+
+
+def test_counts_are_typed_as_on_the_command_line(served: Running) -> None:
+    x = images(1)[0]
+    assert certificate(served.certify(x, "n=3e2&n0=5e1&seed=5&index=1e0")) == from_python().certify(
+        x, n=300, n0=50, seed=5, index=1
+    )
 
 
 def test_a_callers_text_is_never_the_services_failure(served: Running) -> None:
@@ -692,7 +705,8 @@ def test_calibrations_for_what_strangers_send_are_not_kept(
     assert list(tmp_path.rglob("*.json"))
 
 
-def test_nothing_is_left_when_it_ends(two_threads: None) -> None:
+def test_nothing_is_left_when_it_ends(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.service.server._CLOSING_S", 1)
     before = set(threading.enumerate())
     with running(small_served(Slow(small_net()))) as found:
         events = stream(found, "/v1/certify/stream?n=1000000", npy(images(1)[0]))

@@ -144,8 +144,8 @@ def test_a_lying_body_is_refused_with_a_reason(number: int) -> None:
         assert 400 <= refused.value.status < 500
 
 
-def test_1200_malformed_uploads_disturb_nobody() -> None:
-    bodies = [*SPECIAL, *mutated(5, 1_200)]
+def test_600_malformed_uploads_disturb_nobody() -> None:
+    bodies = [*SPECIAL, *mutated(5, 600)]
     with running() as found:
         x = images(1)[0]
         expected = found.certify(x, CHEAP).json()
@@ -156,7 +156,7 @@ def test_1200_malformed_uploads_disturb_nobody() -> None:
             statuses.append(answer.status_code)
             assert answer.status_code == 200 or len(answer.json()["error"]) > 20
         assert {each // 100 for each in statuses} <= {2, 4}
-        assert sum(each >= 400 for each in statuses) >= 1_000
+        assert sum(each >= 400 for each in statuses) >= 500
         again = found.certify(x, CHEAP).json()
         assert again["evidence"] == expected["evidence"]
         assert found.idle()

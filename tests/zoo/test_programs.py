@@ -30,7 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused(capsys: pytest.CaptureFixture[str], model: str, *more: str) -> str:
+def refused(
+    capsys: pytest.CaptureFixture[str], model: str, *more: str, code: int = hf.CheckpointError.exit_code
+) -> str:
     words = [
         "certify",
         "--model",
@@ -45,7 +47,7 @@ def refused(capsys: pytest.CaptureFixture[str], model: str, *more: str) -> str:
         "--out",
         "runs/a",
     ]
-    assert command([*words, "--no-progress"]) == hf.CheckpointError.exit_code
+    assert command([*words, "--no-progress"]) == code
     said = capsys.readouterr().err
     assert "Traceback" not in said
     assert not Path("runs").exists()
@@ -125,6 +127,19 @@ def test_weights_are_for_timm_and_timm_needs_them(folder: Path, capsys: pytest.C
     assert "needs the weights it was trained to: --weights FILE" in refused(capsys, "timm:resnet18")
     assert "timm has no network 'resnet1'; it has" in refused(capsys, "timm:resnet1", "--weights", "weights.pt")
     assert "does not fit timm's resnet18" in refused(capsys, "timm:resnet18", "--weights", "weights.pt")
+
+
+@pytest.mark.parametrize("broken", ["import nowhere", "raise RuntimeError('operator torchvision::nms does not exist')"])
+def test_a_timm_that_cannot_be_imported_is_named_with_what_to_install(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    (folder / "timm.py").write_text(broken)
+    monkeypatch.syspath_prepend(folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
+        monkeypatch.delitem(sys.modules, name)
+    said = refused(capsys, "timm:resnet18", code=hf.InvalidArgument.exit_code)
+    assert "timm cannot be imported (" in said
+    assert "pip install timm, and a torchvision that fits torch" in said
 
 
 def test_a_folder_of_transformers_has_its_processing_inside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

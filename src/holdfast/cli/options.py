@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,21 +12,17 @@ if TYPE_CHECKING:
     from holdfast.measures import Measure
     from holdfast.noise import Noise
 
-_DIGITS = 15
-"""Of anything that is counted, at most."""
-
 
 def whole_number(text: str) -> int:
-    """``"10000"``, ``"10_000"`` or ``"1e4"`` as a number. A comma is refused: it ends thousands here and begins decimals there."""
-    try:
-        number = Decimal(str(text))
-    except InvalidOperation:
-        number = Decimal("nan")
-    if number.is_finite() and number.adjusted() >= _DIGITS:
-        raise typer.BadParameter(f"expected a number of at most {_DIGITS} digits, got {text!r}")
-    if not (number.is_finite() and number == number.to_integral_value()):
-        raise typer.BadParameter(f"expected a whole number, such as 10000, 10_000 or 1e4, got {text!r}")
-    return int(number)
+    """A count, as people type it."""
+    from holdfast.validation import LONGEST_COUNT, as_whole
+
+    found = as_whole(text)
+    if not isinstance(found, int):
+        raise typer.BadParameter(
+            f"expected a whole number of at most {LONGEST_COUNT} digits, such as 10000, 10_000 or 1e4, got {text!r}"
+        )
+    return found
 
 
 def count(default: int | None, *names: str, help: str) -> Any:
@@ -102,18 +97,16 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
-    """``"0,0.25,0.5"`` as numbers."""
+def numbers(text: str | None, option: str, *, example: str = "0,0.25,0.5") -> tuple[float, ...] | None:
+    """``"0,0.25,0.5"`` as numbers; the example is of what the option takes."""
     if text is None:
         return None
     try:
         values = tuple(map(float, words(text)))
     except ValueError as error:
-        raise InvalidArgument(
-            f"{option} takes numbers separated by commas, such as 0,0.25,0.5, got {text!r}"
-        ) from error
+        raise InvalidArgument(f"{option} takes numbers separated by commas, such as {example}, got {text!r}") from error
     if not values or any(map(math.isnan, values)):
-        raise InvalidArgument(f"{option} takes at least one number, and none that is nan, got {text!r}")
+        raise InvalidArgument(f"{option} takes at least one number, such as {example}, and none is nan, got {text!r}")
     return values
 
 
@@ -148,10 +141,9 @@ def choice(value: str, option: str, known: tuple[str, ...]) -> str:
 
 def seed_number(text: str | None) -> int | None:
     """A seed as decimal or as 0x... hexadecimal, the way run.json records it."""
-    try:
-        return None if text is None else int(text, 0)
-    except ValueError as error:
-        raise InvalidArgument(f"--seed takes a whole number, decimal or 0x hexadecimal, got {text!r}") from error
+    from holdfast.validation import as_seed
+
+    return None if text is None else as_seed("--seed", text)
 
 
 def noise_from(sigma: float | None, noise: str | None) -> "Noise":

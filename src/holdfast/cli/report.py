@@ -59,7 +59,7 @@ def report(
     chosen = None if methods is None else options.words(methods)
     for method in chosen or ():
         method_named(method)
-    question = Question(asked, options.numbers(threshold, "--threshold"), chosen)
+    question = Question(asked, options.numbers(threshold, "--threshold", example="0.5,0.7"), chosen)
     folder = figures or usual_folder(runs)
     page = out or folder / PAGE
     opened = [Run.open(path) for path in runs]

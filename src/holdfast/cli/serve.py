@@ -80,12 +80,23 @@ def serve(
     from holdfast.service.server import check_address
     from holdfast.service.server import serve as run
     from holdfast.smoothed import SmoothedClassifier
+    from holdfast.validation import check_copies, check_count, check_number
     from holdfast.zoo.datasets.embedded import load_fashion_mnist
     from holdfast.zoo.datasets.labelled import LabelledData
     from holdfast.zoo.datasets.open import open_dataset
     from holdfast.zoo.pretrained import EMBEDDED_MODEL
 
     check_address(host, port, Keys(api_key, keys))
+    check_count("--drift-every", drift_every)
+    check_count("--queue", queue)
+    check_copies("--max-copies", max_copies)
+    check_number("--max-seconds", max_seconds, at_least=0.001)
+    if max_upload is not None:
+        check_count("--max-upload", max_upload)
+    try:
+        further = options.further_measures(options.words(measures))
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--measures: {error}") from error
     _start_logs(options.choice(log_level, "--log-level", _LEVELS), access_log)
     inputs: LabelledData | None = None
     if data is not None:
@@ -104,7 +115,7 @@ def serve(
     smoothed = SmoothedClassifier(
         checkpoint.net,
         noise=added,
-        measures=options.further_measures(options.words(measures)),
+        measures=further,
         step=step,
         outputs=outputs,
         inputs=kind_of("images", inputs),

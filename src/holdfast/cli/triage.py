@@ -70,7 +70,7 @@ def triage(
     from holdfast.validation import check_radius
 
     options.choice(format_, "--format", ("text", "json"))
-    tried = options.numbers(thresholds, "--thresholds")
+    tried = options.numbers(thresholds, "--thresholds", example="0.95,0.9")
     promise = Promise.of(epsilon=epsilon, delta=delta, alpha=alpha, thresholds=tried)
     if run is None:
         if format_ == "json" or any(each is not None for each in (radius, apply, out, figure)):

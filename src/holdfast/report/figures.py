@@ -92,14 +92,17 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
                 )
                 reach = max(reach, drawn)
             frame(axes, run, radii, reach)
-            furthest = max(furthest, axes.get_xlim()[1])
+            if reach > 0:  # other panels would stretch the axis
+                furthest = max(furthest, axes.get_xlim()[1])
+            elif not any(np.any(line.get_ydata()) for line in axes.get_lines()):
+                _say_nothing(axes)
             # The row's title stands above its panels' and is as wide as the row: it asks for no room of its own.
             axes.set_title(f"\n{plain(run.measure(measure).title)} > {format_number(threshold)}", fontsize=9.5)
             axes.set_xlabel("")
         panels[0].set_title(title.replace("\n", ", ") + "\n", loc="left", fontsize=9.5).set_in_layout(False)
         panels[0].set_ylabel("certified accuracy")
     for axes in grid[-1]:
-        axes.set_xlim(0.0, furthest)
+        axes.set_xlim(0.0, furthest or 1.0)
         axes.set_xlabel(radii_label(runs))
     band = Patch(
         facecolor=colours[methods[0]],
@@ -116,6 +119,13 @@ def accuracy_figure(runs: Sequence[Run], measure: str, question: Question) -> "F
         edgecolor="none",
     )
     return figure
+
+
+def _say_nothing(axes: "Axes") -> None:
+    """In a panel without a curve: one along the axis would not be seen."""
+    for line in axes.get_lines():
+        line.set_visible(False)
+    axes.text(0.5, 0.5, "nothing certified", transform=axes.transAxes, ha="center", color="0.4", fontsize=9.5)
 
 
 def audit_figure(runs: Sequence[Run], measure: str) -> "Figure":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from holdfast.errors import RunError, reading
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.parquet import read_parquet
-from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_number
+from holdfast.scores.rounding import ceil_decimals, floor_decimals, format_count, format_number
 
 AUDIT = "audit.parquet"
 FORMAT = 1
@@ -97,8 +97,8 @@ class AuditNotes:
     def by_chance(self) -> str:
         """What a violation may be due to besides a wrong bound, in words."""
         return (
-            f"Each certificate may be false with probability {format_number(self.alpha)}, so that at most "
-            f"{self.alpha * self.inputs:.3g} of these {self.inputs:,} are expected to be; and with probability at most "
+            f"Each certificate may be false with probability {format_number(self.alpha)}, on average at most "
+            f"{self.alpha * self.inputs:.3g} among {format_count(self.inputs, 'input')}; and with probability at most "
             f"{format_number(self.error)} a violation is due to the sampling of the audit itself."
         )
 

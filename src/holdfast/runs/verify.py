@@ -1,7 +1,6 @@
 """Verify a run: its digests, its signature, and everything that follows from the counts, computed again."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from holdfast.runs.manifest import MANIFEST, SPOT_CHECK
 from holdfast.runs.row_checks import LAST_DIGITS, RowChecks
 from holdfast.runs.run import Run
 from holdfast.runs.signature import agreement, signature_problems
-from holdfast.runs.tsv import ORIGIN_COLUMNS, export_name, log_lines, origin_of, with_origin
+from holdfast.runs.tsv import ORIGIN_COLUMNS, export_name, log_lines, with_origin
 from holdfast.runs.verification import Check, Verification
 
 
@@ -79,11 +78,9 @@ def _exports(run: Run) -> Check:
             if path.exists():
                 stored = path.read_bytes().decode("utf-8", errors="replace").splitlines(keepends=True)
                 log = run.log_of(measure)
-                origin, last = origin_of(log), (stored or [""])[0].rstrip().rpartition("\t")[2]
-                if last not in ("units", ORIGIN_COLUMNS[-1]):  # as earlier versions wrote them
+                whole = bool(stored) and stored[0].rstrip().endswith(ORIGIN_COLUMNS[-1])
+                if not (whole or run.units):  # as earlier versions wrote them, which knew the input's own units only
                     log = with_origin(log, None)
-                elif last != "units" and origin is not None:
-                    log = with_origin(log, replace(origin, units=""))
                 computed = list(log_lines(log))
                 differ = [
                     k for k, pair in enumerate(zip(stored, computed, strict=False), start=1) if len(set(pair)) > 1

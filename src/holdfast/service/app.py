@@ -75,7 +75,8 @@ def _handle_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        said = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
+        unsaid = {"missing": "none", "extra_forbidden": "one"}  # what nobody asked for may be a key
+        said = [f"{e['loc'][1]}: {e['msg']}, got {unsaid.get(e['type'], e['input'])}" for e in error.errors()]
         return error_response(request.scope, 422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)

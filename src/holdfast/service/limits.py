@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import InvalidArgument
-from holdfast.validation import check_count, check_number
+from holdfast.validation import check_copies, check_count, check_number
 
 MOST_MEASURES = 16
 """What one certificate may be about."""
@@ -35,11 +34,11 @@ class Limits:
     replays: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("queue", "copies", "upload"):
-            check_count(name, getattr(self, name))
-        for name in ("seconds", "upload_seconds"):
-            if not check_number(name, getattr(self, name)) > 0:
-                raise InvalidArgument(f"{name} must be positive, got {getattr(self, name)!r}")
+        check_count("queue", self.queue)
+        check_copies("copies", self.copies)
+        check_count("upload", self.upload)
+        check_number("seconds", self.seconds, at_least=0.001)
+        check_number("upload_seconds", self.upload_seconds, at_least=0.001)
 
     @property
     def bodies(self) -> int:

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from holdfast.errors import InvalidArgument
 from holdfast.measures import MeasureInfo
-from holdfast.noise import check_seed, secret_seed
+from holdfast.noise import secret_seed
 from holdfast.service.callers import Caller
 from holdfast.service.limits import MOST_MEASURES, Limits
 from holdfast.service.refusals import Refusal
-from holdfast.validation import check_count
+from holdfast.validation import SEED, as_seed, as_whole, check_count
 
 SEEDED_BY = ("service", "fresh", "caller")
 """Asking again gives the same noise; gives other noise each time; a caller chose the noise, and could have tried many."""
-_MOST = 2**40
+Whole = Annotated[int, BeforeValidator(as_whole)]
 _USUAL = 100_000
 _BY_DEFAULT = f"by default {_USUAL:,}, or as many as one caller may have"
 
@@ -27,14 +27,13 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     alpha: float = Field(1e-3, ge=1e-12, le=0.5, description="Total failure probability of the answer.")
-    n0: int = Field(100, ge=1, le=100_000, description="Other noisy copies, to choose the class.")
+    n0: Whole = Field(100, ge=1, le=100_000, description="Other noisy copies, to choose the class.")
     seed: str | None = Field(
         None,
-        pattern="^(0x[0-9a-fA-F]{1,32}|[0-9]{1,39})$",
         description="For a replay. By default it follows from the input and the service's secret, and is recorded on the "
         "certificate. A certificate whose caller chose the seed convinces nobody but that caller.",
     )
-    index: int | None = Field(
+    index: Whole | None = Field(
         None, ge=0, lt=2**31, description="Keys the noise together with a seed that is given; by default 0."
     )
     fresh: bool = Field(
@@ -56,7 +55,7 @@ class Question(BaseModel):
             return None
         if not limits.replays:
             raise Refusal(403, "this service draws all seeds itself (its operator allows no replays); leave seed out")
-        return check_seed(int(self.seed, 16 if self.seed.startswith("0x") else 10))
+        return as_seed("seed", self.seed)
 
     @property
     def seeded_by(self) -> str:
@@ -67,7 +66,7 @@ class Question(BaseModel):
 class CertifyQuestion(Question):
     """A certificate: bounds for every radius at once."""
 
-    n: int | None = Field(None, ge=1, le=_MOST, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")
+    n: str | None = Field(None, description=f"Noisy copies for estimation; {_BY_DEFAULT}.")
     claims: list[str] | None = Field(
         None,
         min_length=1,
@@ -86,7 +85,7 @@ class DecideQuestion(Question):
     at_least: float = Field(allow_inf_nan=False, description="The confidence asked for.")
     radius: float = Field(ge=0, le=1e6, description="The radius within which it must hold.")
     measure: str | None = Field(None, description="Which of the measures that are counted; by default the first.")
-    n_max: int | None = Field(None, ge=2, le=_MOST, description=f"Give up after this many; {_BY_DEFAULT}.")
+    n_max: str | None = Field(None, description=f"Give up after this many; {_BY_DEFAULT}.")
 
 
 def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInfo:
@@ -97,17 +96,18 @@ def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInf
     raise InvalidArgument(f"measure must be one of {', '.join(info.name for info in measures)}, got {asked}")
 
 
-def copies_of(name: str, asked: int | None, limits: Limits) -> int:
+def copies_of(name: str, asked: str | int | None, limits: Limits) -> int:
     """The number of copies asked for, checked against the limit for one caller."""
-    return min(_USUAL, limits.copies) if asked is None else check_count(name, asked, at_most=limits.copies)
+    return min(_USUAL, limits.copies) if asked is None else check_count(name, as_whole(asked), at_most=limits.copies)
 
 
 def with_limits(document: dict[str, Any], copies: int, measures: Sequence[MeasureInfo]) -> None:
     """Write the operator's limit in the place of the largest number there is, and what is counted, into the document."""
     names = [info.name for info in measures]
     changes = {
-        "n": {"maximum": copies},
-        "n_max": {"maximum": copies},
+        "n": {"type": "integer", "minimum": 1, "maximum": copies},
+        "n_max": {"type": "integer", "minimum": 2, "maximum": copies},
+        "seed": {"pattern": f"^({SEED})$"},
         "measure": {"enum": names},
         "claims": {"items": {"type": "string", "enum": ["label", *names]}, "maxItems": len(names) + 1},
         "at_least": {

@@ -148,8 +148,7 @@ def serve(
         served, replace(given, queue=min(given.queue, most)), None if secret is None else read_secret(secret)
     )
     with listen(host, port) as taken:
-        found = taken.getsockname()[1]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{found}/"
+        url = f"http://{f'[{host}]' if ':' in host else host}:{taken.getsockname()[1]}/"
         config = config_for(service, host=host, keys=known)
         say(f"serving {name} at {url} (Ctrl-C stops)")
         if browser:

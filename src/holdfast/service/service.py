@@ -87,12 +87,14 @@ class Service:
             smoothed.triage(np.full(served.shape, 0.5), triage)  # refused if it was chosen for something else
         self.drift = DriftWatch(triage.scores, served.drift_every) if triage and triage.scores else None
         # The model is checked here: one that is no classifier is refused before the first visitor comes.
-        like = torch.full(served.shape, 0.5)
         # One grid for all callers: the triage's, the classifier's, or that of images of bytes.
         usual, _, _ = smoothed.at(np.zeros(served.shape), 0, 0)
         self.step = usual.step if triage is None else triage.origin.step
-        work = Workload(smoothed.noise, self.step, smoothed.measures, like, copies=1)
+        work = Workload(smoothed.noise, self.step, smoothed.measures, torch.full(served.shape, 0.5), copies=1)
         sampler = LocalSampler(smoothed.model, work)
+        answers = sampler.workers.answers
+        for measure in smoothed.measures:
+            measure(answers, answers.argmax(1))  # refused if it names a class that the model does not have
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")

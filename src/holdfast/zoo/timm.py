@@ -1,6 +1,5 @@
 """Networks of timm by their names, with weights from a file and their normalisation inside."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from torch import nn
@@ -12,10 +11,10 @@ from holdfast.zoo.normalize import Normalize
 
 def load_timm(name: str, weights: Path | None) -> Opened:
     """A network that takes images in [0, 1]. Weights are read as numbers only; nothing is downloaded."""
-    if find_spec("timm") is None:
-        raise InvalidArgument("timm:NAME needs timm: pip install timm")
-    import timm
-
+    with reading(
+        "timm", InvalidArgument, "cannot be imported", remedy="pip install timm, and a torchvision that fits torch"
+    ):
+        import timm
     if not timm.is_model(name):
         near = ", ".join(timm.list_models(f"*{name.partition('.')[0]}*")[:5])
         raise CheckpointError(f"timm has no network {name!r}; it has {near or 'those of timm.list_models()'}")
