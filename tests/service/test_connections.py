@@ -214,7 +214,7 @@ def test_a_second_interrupt_ends_it_at_once_and_says_no_more_than_the_first() ->
         service.send_signal(signal.SIGINT)
         assert not closed(waiting, within=0.5)
         service.send_signal(signal.SIGINT)
-        assert closed(waiting, within=3)
+        assert closed(waiting, within=10)
         out, errors = service.communicate(timeout=20)
     assert (service.returncode, out.strip(), errors) == (0, "stopped", "")
 

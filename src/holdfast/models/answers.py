@@ -1,6 +1,7 @@
 """Answers that were paid for, on disk: each reply as it came, and where the answer to each row is in it."""
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class AnswerStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, check_same_thread=False, timeout=60)
+            weakref.finalize(self, self._base.close)
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")  # a power cut may take the last few, and nothing else
             with self._base:

@@ -1,6 +1,6 @@
 """Running the service: an address, a bound on connections, a browser, a clean end."""
 
-import errno
+import asyncio
 import os
 import socket
 import sys
@@ -47,11 +47,8 @@ def listen(host: str, port: int, *, patience: int = _PATIENCE_S) -> socket.socke
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         taken = socket.create_server((host, port), family=family, backlog=most_connections())
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise RunError(
-                f"port {port} on {host} is in use, perhaps by another 'holdfast serve'; stop that, or choose another port"
-            ) from error
-        raise RunError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
+        said = f"cannot listen on {host}, port {port}: {error.strerror}"
+        raise RunError(f"{said}; choose another host or port, or stop what listens there") from error
     # Connections inherit these. Without the first, an answer in two parts takes 40 ms longer: asyncio sets it for sockets of its own only.
     taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":  # whoever reads nothing for so long is disconnected
@@ -69,10 +66,13 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Once more interrupted, uvicorn leaves the connections and the application as they are."""
         self._service.scheduler.close()
-        await super().shutdown(sockets)
+        ending = asyncio.ensure_future(super().shutdown(sockets))
+        while not (self.force_exit or ending.done()):
+            await asyncio.sleep(0.1)
+        for each in self.server_state.connections:
+            each.transport.abort()
+        await ending
         if self.force_exit:
-            for each in self.server_state.connections:
-                each.transport.abort()
             await self.lifespan.shutdown()
 
 
