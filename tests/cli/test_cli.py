@@ -593,6 +593,19 @@ app.main()
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 128 + signal.SIGTERM
 
 
+def test_a_signal_that_comes_after_the_end_ends_the_interpreter_without_a_word() -> None:
+    script = """
+import atexit, os, signal, sys
+from holdfast.cli import app
+
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+sys.argv = ["holdfast", "--version"]
+app.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_who_ends_the_process_gets_what_ctrl_c_gets(tmp_path: Path, name: str) -> None:

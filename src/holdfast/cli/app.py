@@ -132,11 +132,17 @@ def main() -> None:
             raise KeyboardInterrupt
         ctrl_c(number, frame)  # while it serves, the server's
 
+    known = (signal.Signals[name] for name in _LIKE_CTRL_C if name in signal.Signals.__members__)
+    taken = [
+        each for each in known if signal.getsignal(each) is signal.SIG_DFL
+    ]  # nohup ignores SIGHUP, and that stays so
     try:
-        for name in set(_LIKE_CTRL_C) & set(signal.Signals.__members__):
-            if signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays so
-                signal.signal(signal.Signals[name], interrupt)
+        for each in taken:
+            signal.signal(each, interrupt)
         code = run()
     except KeyboardInterrupt:  # before a command began, or after it ended
         code = INTERRUPTED
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)  # while the interpreter ends, nobody catches what is raised
     sys.exit(SIGNALLED + received[0] if received and code == INTERRUPTED else code)
