@@ -157,6 +157,11 @@ def test_other_units_are_welcome_when_asked_for_or_when_the_input_is_no_image() 
         hf.SmoothedClassifier(flat, 0.2, inputs="pictures")
 
 
+def rounded(x: Tensor, each: float) -> Tensor:
+    """Probabilities; those of the last row were rounded."""
+    return torch.cat((torch.tensor([[0.2, 0.3, 0.5]]).expand(len(x) - 1, 3), torch.full((1, 3), each)))
+
+
 @pytest.mark.parametrize(
     ("outputs", "make", "complaint"),
     [
@@ -171,6 +176,8 @@ def test_other_units_are_welcome_when_asked_for_or_when_the_input_is_no_image() 
         ("logits", lambda x: torch.full((len(x), 4), 0.25), 'outputs="probabilities"'),
         ("probabilities", lambda x: torch.full((len(x), 4), 0.5), "sum 2.*outputs=.logits."),
         ("probabilities", lambda x: torch.tensor([[1.5, -0.5]]).expand(len(x), 2), "minimum -0.5"),
+        ("probabilities", lambda x: rounded(x, 0.34), "minimum 0.34 and sum 1.02; divide each row by its sum"),
+        ("logits", lambda x: rounded(x, 0.34), 'outputs="probabilities"'),
     ],
 )
 def test_a_model_whose_answer_is_not_a_classifiers_is_refused(outputs: str, make: Any, complaint: str) -> None:
@@ -274,6 +281,19 @@ def test_a_single_claim_may_be_given_as_a_word() -> None:
 def test_more_votes_than_copies_are_refused() -> None:
     with pytest.raises(hf.InvalidArgument, match="between 0 and n"):
         hf.LabelCertificate(11, 10, 1.0, 0.1)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (-1, 3)], ids=["classes", "rows"])
+def test_a_model_whose_answer_changes_its_shape_while_sampling_is_named(shape: tuple[int, int]) -> None:
+    calls = []
+
+    def later(x: Tensor) -> Tensor:
+        calls.append(1)
+        more, classes = shape if len(calls) > 5 else (0, 3)
+        return torch.arange(classes).expand(len(x) + more, classes).float()
+
+    with pytest.raises(hf.ModelError, match=rf"shape \(\d+, {shape[1]}\) instead of \(\d+, 3\)"):
+        hf.SmoothedClassifier(Answers(later), 0.2).certify(X, n=2_000)
 
 
 def test_a_model_that_raises_while_sampling_is_named() -> None:

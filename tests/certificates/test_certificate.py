@@ -128,6 +128,8 @@ def test_a_foreign_dictionary_is_refused() -> None:
         (("n0",), float("inf"), "n0 must be a whole number"),
         (("alpha",), "0.001", "alpha must be in"),
         (("provenance",), 3, "not a certificate"),
+        (("evidence", "votes"), 7, "the votes do not fit the margins: expected "),
+        (("predicted",), 2**70, "predicted must be a whole number"),
         (("evidence", "measures", 0, "winning"), -1.0, "the support and winning average that every score has"),
     ],
 )

@@ -341,3 +341,25 @@ def test_drift_of_the_calibration_run_itself_is_named(tmp_path: Path, capsys: py
     said(capsys)
     assert run(["drift", rule, str(tmp_path / "again")]) == 0
     assert "No drift found" in said(capsys)
+
+
+def test_a_model_that_ends_the_program_while_it_is_asked_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quitting.py").write_text("""
+import holdfast as hf, numpy as np
+calls = []
+
+def scores(rows):
+    calls.append(1)
+    if len(calls) > 5:
+        raise SystemExit(0)
+    return np.full((len(rows), 10), 0.1)
+
+def make():
+    return hf.CallableModel(scores, version="1")
+""")
+    command = ["certify", "--model", "quitting.py:make", "--data", "fashion-mnist", *NOISE, "--n", "900", "--max", "3"]
+    assert run([*command, "--batch", "100", "--out", "a"]) == hf.ModelError.exit_code
+    assert "such as the model's, ended the program (SystemExit(0)); what was finished is kept" in said(capsys)

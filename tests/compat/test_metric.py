@@ -67,6 +67,8 @@ def test_the_metric_refuses_what_would_be_counted_wrongly(tmp_path: Path) -> Non
     (certificate, label), *_ = made_run(tmp_path / "a", 2).labelled()
     with pytest.raises(hf.InvalidArgument, match="one label for each certificate, got 1 certificates and 2 labels"):
         metric.update([certificate], [label, label])
+    with pytest.raises(hf.InvalidArgument, match="labels must be classes, whole numbers from 0, got -3"):
+        metric.update(certificate, -3)
     with pytest.raises(hf.InvalidArgument, match="gives estimates, which certify nothing"):
         metric.update(certificate.recompute(method=hf.CDF(band=hf.Empirical())), label)
     metric.update(certificate, label)

@@ -473,6 +473,9 @@ def test_wrong_arguments_and_a_store_that_is_none_are_refused(tmp_path: Path) ->
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", per_second=0), "per_second"),
         (lambda: hf.HttpModel("http://host/x", store=tmp_path / "a", outputs="scores"), "outputs must be"),
     )
+    unsaid = hf.HttpModel("http://127.0.0.1:9/x", store=tmp_path / "a", ask=lambda _: object(), say=lambda _: None)
+    with pytest.raises(hf.ModelError, match=r"ask must return what JSON can say.*object is not JSON serializable"):
+        hf.SmoothedClassifier(unsaid, 0.25).certify(X, n=100)
     for make, words in wrong:
         with pytest.raises(hf.InvalidArgument, match=words):
             make()

@@ -94,6 +94,12 @@ def test_scales_that_are_none_are_refused() -> None:
             hf.Scaled(nn.Linear(2, 2), scale)
     with pytest.raises(hf.InvalidInput, match=r"scale has shape \(3,\), and the input \(2,\)"):
         hf.SmoothedClassifier(hf.Scaled(nn.Linear(2, 2), np.ones(3)), 0.5).certify(np.zeros(2), n=100)
+    with pytest.raises(hf.InvalidInput, match=r"center has shape \(3,\), and the input \(2,\)"):
+        hf.SmoothedClassifier(hf.Scaled(nn.Linear(2, 2), np.ones(2), center=np.ones(3)), 0.5).certify(
+            np.zeros(2), n=100
+        )
+    with pytest.raises(hf.InvalidArgument, match="brings its own center"):
+        hf.Scaled(nn.Linear(2, 2), StandardScaler().fit(np.eye(2)), center=np.zeros(2))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def weights(table: AliasTable) -> dict[int, int]:
     return {number: share for number, share in found.items() if share}
 
 
-@pytest.mark.parametrize("sigma", [0.003, 0.12, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("sigma", [0.0006, 0.001, 0.0013, 0.002, 0.003, 0.12, 0.25, 0.5, 1.0])
 def test_the_table_is_within_two_to_the_minus_52_of_the_rounded_gaussian(sigma: float) -> None:
     found = weights(rounded_table(hf.Gaussian(sigma), BYTE))
     assert sum(found.values()) == 2**64

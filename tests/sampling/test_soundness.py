@@ -286,3 +286,15 @@ class Every(Certainty):
 def test_a_measure_that_does_not_give_a_number_for_each_row_is_refused_in_words() -> None:
     with pytest.raises(hf.ModelError, match="the measure certainty must return a tensor with one number for each row"):
         hf.SmoothedClassifier(small_net(), 0.3, measures=(Every(),)).certify(X, n=300)
+
+
+class Mixed(Certainty):
+    """The average of the batch: samples of it are hardly ever far from their mean."""
+
+    def __call__(self, probabilities: Tensor, target: Tensor) -> Tensor:
+        return super().__call__(probabilities, target).mean().expand(len(probabilities))
+
+
+def test_a_measure_that_depends_on_the_other_rows_is_refused() -> None:
+    with pytest.raises(hf.ModelError, match="another number alone than among others"):
+        hf.SmoothedClassifier(small_net(), 0.3, measures=(Mixed(),)).certify(X, n=300)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidArgument, InvalidInput, NotClaimed
-from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore
+from holdfast.measures import DEFAULT_MEASURES, SUM_TOLERANCE_0_1_0, Margin, MeasureInfo, PredictionScore, votes_within
 from holdfast.noise import Noise, sampled_noise
-from holdfast.scores import RandomOrder, ScoreHistogram
+from holdfast.scores import OccupiedCounters, RandomOrder, ScoreHistogram
 from holdfast.validation import check_count, check_number
 
 SCORE_UNIT = 2**40
@@ -194,7 +194,20 @@ class Evidence:
             known = [(each.support, each.winning) for each in _USUAL if each.name == info.name]
             if known and (info.support, info.winning) not in known:
                 raise InvalidInput(f"expected the support and winning average that every {info.name} has, got {info}")
-        return cls(d["n"], d["votes"], {info: ScoreHistogram.from_dict(d[info.name]) for info in measures})
+        found = cls(d["n"], d["votes"], {info: ScoreHistogram.from_dict(d[info.name]) for info in measures})
+        for info, histogram in found.histograms.items():
+            within = possible_votes(info, histogram.compact())
+            if within is not None and not within[0] <= found.votes <= within[1]:
+                raise InvalidInput(
+                    f"the votes do not fit the {info.name}s: expected {within[0]:,} to {within[1]:,} of {found.n:,}, got {found.votes:,}"
+                )
+        return found
+
+
+def possible_votes(info: MeasureInfo, scores: OccupiedCounters) -> tuple[int, int] | None:
+    """How few and how many votes fit the counts of a measure; None if it does not say."""
+    grid, counters = scores.grid, scores.occupied
+    return votes_within(info, grid.round_down(counters), grid.round_up(counters), scores.counts)
 
 
 def stored_measures(described: list[dict[str, Any]] | None) -> tuple[MeasureInfo, ...]:

@@ -25,7 +25,7 @@ from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.triage import triage
 from holdfast.cli.verify import verify
-from holdfast.errors import HoldfastError, RunError, explain_missing_packages
+from holdfast.errors import HoldfastError, ModelError, RunError, explain_missing_packages
 from holdfast.version import installed_version
 
 SIGNALLED = 128
@@ -74,6 +74,10 @@ def _refusing(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             Terminal(stderr=True).print(f"holdfast: {error}", style="red", soft_wrap=True)
             raise typer.Exit(RunError.exit_code) from error
+        except SystemExit as error:  # no command's own
+            said = f"holdfast: code that was run, such as the model's, ended the program ({error!r}); what was finished is kept"
+            Terminal(stderr=True).print(said, style="red", soft_wrap=True)
+            raise typer.Exit(ModelError.exit_code) from error
         except KeyboardInterrupt as error:
             Terminal(stderr=True).print("holdfast: interrupted", style="red")
             raise typer.Exit(INTERRUPTED) from error

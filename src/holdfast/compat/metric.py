@@ -40,6 +40,8 @@ class CertifiedAccuracy:
         one = isinstance(certificates, Certificate)
         found = [certificates] if isinstance(certificates, Certificate) else list(certificates)
         known = [int(label) for label in ([labels] if one else labels)]  # type: ignore[union-attr, arg-type]
+        if any(label < 0 for label in known):
+            raise InvalidArgument(f"labels must be classes, whole numbers from 0, got {min(known)}")
         if len(found) != len(known):
             raise InvalidArgument(
                 f"there must be one label for each certificate, got {len(found)} certificates and {len(known)} labels"

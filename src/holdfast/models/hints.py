@@ -17,7 +17,7 @@ _TOKENS = re.compile(
 
 def failure(name: str, error: Exception, shape: Sequence[int], *, first: bool = True) -> ModelError:
     """The error for a model that failed on a batch of a shape: what to change, if it is the first; or what its library said."""
-    reason, mine = " ".join(str(error).split()), tuple(shape[1:])
+    reason, mine = " ".join(str(error).split()) or type(error).__name__, tuple(shape[1:])
     for hint in (_tokens, _batch_dimension, _channels, _features) if first else ():
         if said := hint(reason, mine):
             return ModelError(f"the model {name} cannot take inputs of shape {mine}: {said}")

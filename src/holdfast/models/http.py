@@ -204,7 +204,14 @@ class HttpModel(Model):
 
     def _question(self, row: NDArray[np.float32]) -> bytes:
         """What is asked about a row, as it would be asked about it alone."""
-        return row.tobytes() if self._ask is _instances else b"\0" + json.dumps(self._ask(row[None])).encode()
+        return row.tobytes() if self._ask is _instances else b"\0" + self._body(row[None])
+
+    def _body(self, rows: NDArray[np.float32]) -> bytes:
+        asked = self._ask(rows)
+        try:
+            return json.dumps(asked).encode()
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"ask must return what JSON can say, such as lists of numbers: {error}") from error
 
     def _compare(self, now: NDArray[np.float64], before: NDArray[np.float64]) -> None:
         """Refuse an endpoint that does not answer a row as it did."""
@@ -217,7 +224,7 @@ class HttpModel(Model):
 
     def _post(self, parts: Iterable[NDArray[np.float32]], take: Callable[[int, bytes], None]) -> None:
         """Ask about the rows of each part; ``take`` is given a part's number and what was said."""
-        self._endpoint.post((json.dumps(self._ask(rows)).encode() for rows in parts), take)
+        self._endpoint.post(map(self._body, parts), take)
 
     def _parsed(self, said: bytes, rows: int) -> NDArray[np.float64]:
         """The scores in a reply, one row of numbers for each that was asked for."""

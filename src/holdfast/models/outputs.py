@@ -10,6 +10,8 @@ from holdfast.errors import InvalidArgument, ModelError
 _ACCEPTED = 1e-3
 """How far a model's own probabilities may be from summing to one; they are divided by their sum."""
 _BFLOAT16 = 0.004
+_ROUNDED = 0.05
+"""Probabilities that were rounded to two digits may be so far off. Nobody's logits are all that near."""
 
 
 def check_outputs(outputs: str) -> bool:
@@ -42,16 +44,20 @@ def output_error(answer: object, rows: int, *, logits: bool) -> str:
     positive = bool((answer >= 0).all())
     if answer.dtype == torch.bfloat16 and _ACCEPTED < off <= _BFLOAT16 and positive:
         return "its rows are probabilities but for the rounding of bfloat16; compute the softmax in float32, or return logits"
-    if logits and positive and off <= _ACCEPTED:
+    if logits and positive and off <= _ROUNDED:
         return (
-            "its rows are nonnegative and sum to one, so they are probabilities, not logits: "
+            "its rows are nonnegative and sum to one or nearly so, so they are probabilities, not logits: "
             'pass outputs="probabilities" (on the command line, --outputs probabilities)'
         )
     if not logits and not (positive and off <= _ACCEPTED):
-        row = answer[0].float()
+        least, sums = answer.float().amin(1), answer.float().sum(1)
+        row = int(torch.where(least < 0, torch.inf, (sums - 1).abs()).argmax())
+        remedy = 'for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
+        if positive and off <= _ROUNDED:
+            remedy = "divide each row by its sum"
         return (
-            f"expected probabilities that are nonnegative and sum to one, got a row with minimum {row.min().item():.4g} and sum "
-            f'{row.sum().item():.4g}; for unnormalised scores pass outputs="logits" (on the command line, --outputs logits)'
+            f"expected probabilities that are nonnegative and sum to one, got a row with minimum {least[row].item():.4g} and sum "
+            f"{sums[row].item():.4g}; {remedy}"
         )
     return ""
 

@@ -37,7 +37,7 @@ class Scaled(Model):
     Parameters:
         given: a torch module, a function of batches, an estimator, or a :class:`Model`.
         scale: a positive number for each feature, in the input's shape; or a fitted ``StandardScaler``.
-        center: subtracted from the features before they are divided; that of a ``StandardScaler`` is its mean.
+        center: subtracted from the features before they are divided; by default zero, or the mean of a ``StandardScaler``.
         outputs: what the model returns, ``"logits"`` or ``"probabilities"``; it is checked.
     """
 
@@ -48,12 +48,18 @@ class Scaled(Model):
         given: nn.Module | Model | Callable[[Any], Any] | object,
         scale: ArrayLike | Scaler,
         *,
-        center: ArrayLike = 0.0,
+        center: ArrayLike | None = None,
         outputs: str = "logits",
         device: str | torch.device | None = None,
     ) -> None:
         if isinstance(scale, Scaler):
+            if center is not None:
+                raise InvalidArgument(
+                    "a StandardScaler brings its own center, its mean; leave center out, or give its scale_ as scale"
+                )
             scale, center = _of_scaler(scale)
+        elif center is None:
+            center = 0.0
         scales, centers = check_numbers("scale", scale), check_numbers("center", center)
         if not ((scales > 0) & np.isfinite(scales)).all() or not np.isfinite(centers).all():
             raise InvalidArgument(
@@ -68,10 +74,11 @@ class Scaled(Model):
 
     def _features(self, batch: Tensor) -> Tensor:
         scale, center = self._scale.to(batch.device), self._center.to(batch.device)
-        if scale.ndim and scale.shape != batch.shape[1:]:
-            raise InvalidInput(
-                f"scale has shape {tuple(scale.shape)}, and the input {tuple(batch.shape[1:])}; they must agree"
-            )
+        for name, given in (("scale", scale), ("center", center)):
+            if given.ndim and given.shape != batch.shape[1:]:
+                raise InvalidInput(
+                    f"{name} has shape {tuple(given.shape)}, and the input {tuple(batch.shape[1:])}; they must agree"
+                )
         return torch.addcmul(center, batch, scale)
 
     def probabilities(self, batch: Tensor) -> Tensor:

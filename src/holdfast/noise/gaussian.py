@@ -15,7 +15,7 @@ from holdfast.noise.noise import Noise
 from holdfast.validation import check_sigma
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_NARROW = 2.0
+_NARROW = 0.5
 """In units of sigma: the rule is exact to the last digit up to there."""
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import bound
 from holdfast.bounds.named import method_named
+from holdfast.certificates.evidence import possible_votes
 from holdfast.certificates.label import LabelCertificate
 from holdfast.errors import HoldfastError
-from holdfast.measures import MeasureInfo, votes_within
+from holdfast.measures import MeasureInfo
 from holdfast.runs.certified import CertifiedRun
 from holdfast.runs.store import (
     ADDED,
@@ -157,8 +158,7 @@ def _is_histogram(counters: NDArray[Any], counts: NDArray[Any], bins: int, n: in
 
 
 def _other_votes(votes: int, info: MeasureInfo, scores: OccupiedCounters) -> Iterator[tuple[str, str]]:
-    grid, counters = scores.grid, scores.occupied
-    within = votes_within(info, grid.round_down(counters), grid.round_up(counters), scores.counts)
+    within = possible_votes(info, scores)
     if within is not None and not within[0] <= votes <= within[1]:
         yield f"the votes do not fit the {info.name}s", f"{votes} votes, expected {within[0]} to {within[1]}"
 

@@ -21,6 +21,7 @@ from holdfast.scores.grid import Grid
 
 CLASS_BINS = 4_096
 _ALL = 1e-3
+_ROWS = 8
 
 
 class Accumulator:
@@ -170,6 +171,32 @@ class _Votes(_Counters):
             yield span, Selection(span.copies, row * SCORE_UNIT)
 
 
+def values_of(measure: Measure, probabilities: Tensor, targets: Tensor) -> Tensor:
+    """The measure of each row, in the shape that it must have."""
+    values = measure(probabilities, targets)
+    if not isinstance(values, Tensor) or values.shape != targets.shape:
+        got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ModelError(
+            f"the measure {measure.name} must return a tensor with one number for each row, {tuple(targets.shape)}, got {got}"
+        )
+    return values
+
+
+def check_measures(measures: Sequence[Measure], classes: int, device: torch.device) -> None:
+    """Refuse a measure of a row that changes with the other rows: samples of it would not be independent."""
+    logits = 3 * torch.randn(_ROWS, classes, generator=torch.Generator().manual_seed(0))
+    probabilities, targets = logits.softmax(1).to(device), torch.arange(_ROWS, device=device) % classes
+    for measure in measures:
+        low, high = measure.info.support
+        together = values_of(measure, probabilities, targets)
+        alone = [values_of(measure, probabilities[k : k + 1], targets[k : k + 1]) for k in range(_ROWS)]
+        if not torch.allclose(together, torch.cat(alone), rtol=0.0, atol=SUM_TOLERANCE * (high - low), equal_nan=True):
+            raise ModelError(
+                f"the measure {measure.name} gives a row another number alone than among others, so noisy copies would not be "
+                f"independent samples; compute each row's from that row only, such as probabilities.amax(1)"
+            )
+
+
 class _Scores(_Counters):
     """Votes for the target class, and every measure's histogram, in one pass."""
 
@@ -193,12 +220,7 @@ class _Scores(_Counters):
         votes, *histograms = self.counts
         votes.index_add_(0, slots, (probabilities.argmax(1) == targets).long())
         for number, (measure, grid, edges) in enumerate(zip(self._measures, self._grids, self._edges, strict=True)):
-            values = measure(probabilities, targets)
-            if not isinstance(values, Tensor) or values.shape != targets.shape:
-                got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-                raise ModelError(
-                    f"the measure {measure.name} must return a tensor with one number for each row, {tuple(targets.shape)}, got {got}"
-                )
+            values = values_of(measure, probabilities, targets)
             outside = (values - values.clamp(*grid.support)).abs().amax()
             torch.maximum(self.worst[number], outside, out=self.worst[number])
             where = slots * grid.size + _bins(values, grid, edges)

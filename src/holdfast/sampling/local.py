@@ -13,7 +13,7 @@ from holdfast.models import Model
 from holdfast.models.check import difference
 from holdfast.models.compile_rule import CompileRule
 from holdfast.models.model import running, torch_threads
-from holdfast.sampling.accumulate import Accumulator
+from holdfast.sampling.accumulate import Accumulator, check_measures
 from holdfast.sampling.batch_size import default_batch
 from holdfast.sampling.batches import Drawing, Share, batches_for, split
 from holdfast.sampling.engine import Engine, Workload
@@ -80,6 +80,7 @@ class LocalSampler(Executor):
                 self._check(size, self._reference() if reference is None else reference)
                 self._answers = self.workers.answers
             self._weights = model.weights_version
+        check_measures(work.measures, self.workers.answers.shape[1], model.device)
 
     def _reference(self) -> Tensor:
         return reference_of(self.model, self._work)
@@ -159,6 +160,9 @@ class LocalSampler(Executor):
             with torch.no_grad(), side_stream(model.device) as counting:
                 for batch in self._draw(share):
                     probabilities = model.probabilities(batch.copies)
+                    if probabilities.shape != (expected := (len(batch.copies), workers.answers.shape[1])):
+                        fault = f"class scores have shape {tuple(probabilities.shape)} instead of {expected}"
+                        raise dependent_rows(self.model, fault)
                     with counting(probabilities, batch.slots):
                         accumulator.add(probabilities, batch.slots, batch.count)
                     found = probabilities[room:]

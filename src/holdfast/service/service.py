@@ -92,9 +92,6 @@ class Service:
         self.step = usual.step if triage is None else triage.origin.step
         work = Workload(smoothed.noise, self.step, smoothed.measures, torch.full(served.shape, 0.5), copies=1)
         sampler = LocalSampler(smoothed.model, work)
-        answers = sampler.workers.answers
-        for measure in smoothed.measures:
-            measure(answers, answers.argmax(1))  # refused if it names a class that the model does not have
         self.scheduler = BatchScheduler(sampler, queue=limits.queue)
         self.metrics = self.scheduler.metrics
         self._pool = FairPool(_THREADS, "holdfast-bounds")
