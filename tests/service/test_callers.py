@@ -179,6 +179,21 @@ def test_a_file_that_is_no_access_log_is_not_appended_to(
     assert not served
 
 
+def test_a_file_without_keys_is_refused_and_one_that_breaks_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    empty = keys_file(tmp_path)
+    with pytest.raises(InvalidArgument, match="has no keys, so nobody could ask"):
+        Keys(path=empty)
+    assert Keys(ANNE, empty).owner(ANNE) is not None
+    keys = Keys(path=keys_file(tmp_path, anne=ANNE))
+    empty.write_text("broken")
+    assert keys.owner(ANNE) is None
+    assert [record.levelname for record in caplog.records] == [
+        "ERROR"
+    ]  # that is shown unless something else is asked for
+
+
 def test_what_other_users_can_read_is_no_secret(tmp_path: Path) -> None:
     path = keys_file(tmp_path, anne=ANNE)
     path.chmod(0o644)

@@ -419,13 +419,21 @@ def test_a_scheduler_without_its_thread_refuses_at_once() -> None:
         ("n=300&seed=zz", "seed must be a whole number of at most 128 bits, decimal or 0x and hexadecimal, got 'zz'"),
         ("n=300&seed=0x" + "f" * 33, "seed must be a whole number of at most 128 bits"),
         ("n=300&seed=" + "9" * 39, "seed must be a whole number of at most 128 bits"),
-        ("colour=red", "colour: Extra inputs are not permitted, got one"),
+        ("colour=red", "colour: there is no such parameter here; GET /docs lists them"),
     ],
 )
 def test_a_bad_question_is_refused_with_a_reason(served: Running, query: str, said: str) -> None:
     refused = served.certify(images(1)[0], query)
     assert refused.status_code == 422
     assert said in refused.json()["error"]
+
+
+def test_the_least_and_the_most_copies_of_a_decision_are_named(served: Running) -> None:
+    for few in (0, 1):
+        refused = served.decide(images(1)[0], f"at_least=0.5&radius=0.1&n_max={few}")
+        assert f"n_max must be a whole number, at least 2 and at most 50,000, got {few}" in refused.json()["error"]
+    with pytest.raises(hf.InvalidArgument, match="copies must be a whole number, at least 2"):
+        Limits(copies=1)
 
 
 def test_counts_are_typed_as_on_the_command_line(served: Running) -> None:

@@ -75,8 +75,9 @@ def _handle_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        unsaid = {"missing": "none", "extra_forbidden": "one"}  # what nobody asked for may be a key
-        said = [f"{e['loc'][1]}: {e['msg']}, got {unsaid.get(e['type'], e['input'])}" for e in error.errors()]
+        unknown = "there is no such parameter here; GET /docs lists them, and a key belongs in the header Authorization"
+        faults = {"missing": "expected one, got none", "extra_forbidden": unknown}  # which may be a key
+        said = [f"{e['loc'][1]}: " + faults.get(e["type"], f"{e['msg']}, got {e['input']}") for e in error.errors()]
         return error_response(request.scope, 422, "; ".join(said)[:1000])
 
     @app.exception_handler(HTTPException)

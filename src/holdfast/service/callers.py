@@ -58,7 +58,8 @@ class Keys:
         self._given = {} if key is None else {_digest(key): Caller("key")}
         self._path = path
         self.needed = key is not None or path is not None
-        self._in_file()
+        if self.needed and not (self._in_file() or self._given):
+            raise InvalidArgument(f"{path} has no keys, so nobody could ask; write one there, or leave the file out")
 
     def owner(self, key: str) -> Caller | None:
         """Whose key this is."""
@@ -66,7 +67,7 @@ class Keys:
             # A look-up by digest: how long it takes says nothing about any key.
             return {**self._in_file(), **self._given}.get(_digest(key))
         except HoldfastError as error:
-            _log.warning("nobody is let in: %s", error)
+            _log.error("nobody is let in: %s", error)
             return None
 
     def _in_file(self) -> dict[bytes, Caller]:

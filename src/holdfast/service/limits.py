@@ -35,7 +35,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_count("queue", self.queue)
-        check_copies("copies", self.copies)
+        check_copies("copies", self.copies, at_least=2)
         check_count("upload", self.upload)
         check_number("seconds", self.seconds, at_least=0.001)
         check_number("upload_seconds", self.upload_seconds, at_least=0.001)

@@ -74,7 +74,7 @@ class CertifyQuestion(Question):
         description="What alpha is spent on, in equal shares: 'label', and measures that are counted; by default all.",
     )
     sides: Literal["lower", "both"] = Field("lower", description="'both' adds upper bounds.")
-    radii: list[Annotated[float, Field(ge=0, le=1e6)]] | None = Field(
+    radii: list[Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e6)]] | None = Field(
         None, max_length=100, description="Radii at which the bounds are given, too, below 'bounds'."
     )
 
@@ -83,7 +83,7 @@ class DecideQuestion(Question):
     """One question, answered with as few copies as it takes."""
 
     at_least: float = Field(allow_inf_nan=False, description="The confidence asked for.")
-    radius: float = Field(ge=0, le=1e6, description="The radius within which it must hold.")
+    radius: float = Field(allow_inf_nan=False, ge=0, le=1e6, description="The radius within which it must hold.")
     measure: str | None = Field(None, description="Which of the measures that are counted; by default the first.")
     n_max: str | None = Field(None, description=f"Give up after this many; {_BY_DEFAULT}.")
 
@@ -98,7 +98,8 @@ def measure_of(asked: str | None, measures: Sequence[MeasureInfo]) -> MeasureInf
 
 def copies_of(name: str, asked: str | int | None, limits: Limits) -> int:
     """The number of copies asked for, checked against the limit for one caller."""
-    return min(_USUAL, limits.copies) if asked is None else check_count(name, as_whole(asked), at_most=limits.copies)
+    wanted = min(_USUAL, limits.copies) if asked is None else as_whole(asked)
+    return check_count(name, wanted, at_least=2 if name == "n_max" else 1, at_most=limits.copies)
 
 
 def with_limits(document: dict[str, Any], copies: int, measures: Sequence[MeasureInfo]) -> None:

@@ -68,12 +68,12 @@ def _read_npy(content: bytes, shape: tuple[int, ...]) -> Array:
     except Exception as error:  # what is evaluated may raise anything
         raise Refusal(
             400,
-            f"the body is not a readable NPY file: expected one as numpy.save writes it, with a header of at most "
-            f"{_LONGEST_HEADER:,} characters, got {len(content):,} bytes that start with {content[:80]!r}",
+            f"the body is not a readable NPY file: expected numbers as numpy.save writes them, with a header of at most "
+            f"{_LONGEST_HEADER:,} characters, got {len(content):,} bytes: {str(error)[:160]}",
         ) from error
     if not (isinstance(found, np.ndarray) and found.dtype.kind == "f" and found.itemsize in (2, 4, 8)):
         got = found.dtype if isinstance(found, np.ndarray) else "an archive"
-        raise Refusal(422, f"expected floating-point numbers, got {str(got)[:80]}; for an image of bytes send x / 255")
+        raise Refusal(422, f"expected 16, 32 or 64-bit floating-point numbers (x / 255 for bytes), got {str(got)[:80]}")
     if found.shape != shape:
         raise Refusal(422, f"expected an array of shape {shape}, got {found.shape}")
     return found.astype(np.float64, order="C") if found.itemsize == 8 else found.astype(np.float32, order="C")
