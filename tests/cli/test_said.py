@@ -363,3 +363,9 @@ def make():
     command = ["certify", "--model", "quitting.py:make", "--data", "fashion-mnist", *NOISE, "--n", "900", "--max", "3"]
     assert run([*command, "--batch", "100", "--out", "a"]) == hf.ModelError.exit_code
     assert "such as the model's, ended the program (SystemExit(0)); what was finished is kept" in said(capsys)
+
+
+def test_what_is_no_number_is_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, typed in (("--sigma", "0,25"), ("--alpha", "tiny")):
+        assert run(["certify", *EMBEDDED, *NOISE, "--out", "a", option, typed]) == 2
+        assert f"expected a number, such as 0.25, got '{typed}'" in said(capsys)

@@ -317,6 +317,15 @@ def test_a_log_has_no_bound_beyond_full_agreement(tmp_path: Path, column: str) -
                 import_log(log, tmp_path / "c")
 
 
+def test_a_noise_that_the_name_contradicts_is_said(tmp_path: Path) -> None:
+    log = anonymous(made_run(tmp_path / "made", 3).export("label", tmp_path / "label_sigma0.25.tsv"))
+    with pytest.warns(
+        RuntimeWarning, match=r"is named as if its noise were sigma = 0.25; it is taken to be sigma = 0.5"
+    ):
+        assert import_log(log, tmp_path / "a", sigma=0.5).noise == Gaussian(0.5)
+    assert import_log(log, tmp_path / "b", sigma=0.25).noise == Gaussian(0.25)
+
+
 def test_a_log_saved_by_a_spreadsheet_is_read(tmp_path: Path) -> None:
     log = made_run(tmp_path / "made", 3).export("label", tmp_path / "a.tsv")
     plain = log_numbers(read_log(log))

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from holdfast.cli import options
 from holdfast.cli.audit import audit
 from holdfast.cli.certify import certify
 from holdfast.cli.console import Terminal, note
@@ -106,7 +107,7 @@ for _name, _command in COMMANDS.items():
     _title = (_command.__doc__ or "").split("\n\n")[0]
     # Marked with \b, the lines stay as they are.
     _examples = "\n".join(("\b", "Examples:", *(f"  {example}" for example in EXAMPLES[_name])))
-    app.command(_name, short_help=" ".join(_title.split()), epilog=_examples)(_refusing(_command))
+    app.command(_name, short_help=" ".join(_title.split()), epilog=_examples)(_refusing(options.read_numbers(_command)))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,8 @@
 """Options that several commands take, and from what people type to values."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -28,6 +29,22 @@ def whole_number(text: str) -> int:
 def count(default: int | None, *names: str, help: str) -> Any:
     """An option that takes a whole number."""
     return typer.Option(default, *names, help=help, parser=whole_number, metavar="<int>")
+
+
+def real_number(text: str) -> float:
+    """A number; what was typed instead is repeated, which typer does not do."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"expected a number, such as 0.25, got {text!r}") from error
+
+
+def read_numbers(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, with :func:`real_number` for each option that takes a number."""
+    for parameter in signature(command).parameters.values():
+        if parameter.annotation in (float, float | None):
+            parameter.default.parser, parameter.default.metavar = real_number, "<float>"
+    return command
 
 
 ORIGINAL = "original"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -81,6 +82,9 @@ def import_log(
     given = as_noise(noise, sigma) if noise is not None or sigma is not None else _noise(source, origin)
     if origin is not None and origin.noise and given != _noise(source, origin):
         raise InvalidArgument(f"{source} says that its noise is {origin.noise}, got {given}; leave the noise out")
+    if given is not None and (named := _noise(source, origin)) not in (None, given):
+        contradicted = f"{source.name} is named as if its noise were {named.title}; it is taken to be {given.title}"
+        warnings.warn(contradicted, RuntimeWarning, stacklevel=2)
     if given is not None:
         config.update(noise_fields(given))
         _check_possible(source, log, given, origin, info)
