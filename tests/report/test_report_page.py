@@ -433,6 +433,22 @@ def test_on_a_phone_numbers_come_first_and_what_sticks_is_small(
     context.close()
 
 
+def test_on_a_phone_all_numbers_of_two_runs_are_on_the_screen(runs: Path, chromium: "Browser", tmp_path: Path) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(written(runs, tmp_path / "two.html", "a", "b").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    heads = ["run and bound", "share", "95% interval", "right and certified", "right at all"]
+    assert page.locator("#comparison thead th").all_inner_texts() == heads
+    names = page.locator("#comparison tbody th").all_inner_texts()
+    assert names == page.locator("#legend label").all_inner_texts()
+    for cell in page.locator("#comparison th, #comparison td").all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
+    context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing_against_the_report(

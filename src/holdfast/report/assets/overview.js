@@ -156,11 +156,10 @@ function drawByThreshold(shown) {
 
 function drawComparison(all, threshold) {
   const table = byId("comparison");
-  const head = ["bound", "share", `${LEVEL_TEXT} interval`, "right and certified", "right at all"];
-  if (RUNS.length > 1) head.unshift("run");
+  const head = [RUNS.length > 1 ? "run and bound" : "bound", "share", `${LEVEL_TEXT} interval`, "right and certified", "right at all"];
   table.tHead.replaceChildren(element("tr", {}, head.map((text) => element("th", { scope: "col" }, text))));
   table.tBodies[0].replaceChildren(...all.map((series) => {
-    const { run, method } = series;
+    const { run } = series;
     const count = countsByRadius(series, threshold)[state.radius];
     const { low, high } = interval(run, count);
     const right = run.state.reduce((sum, each) => sum + (each === RIGHT), 0);
@@ -170,9 +169,7 @@ function drawComparison(all, threshold) {
       element("td", { class: "number" }, countOf(count, run.inputs)),
       element("td", { class: "number" }, percentOf(right, run.inputs)),
     ];
-    const title = element("th", { scope: "row" }, method.title);
-    return element("tr", { "data-series": series.key },
-      RUNS.length > 1 ? element("td", {}, run.name) : null, title, cells);
+    return element("tr", { "data-series": series.key }, element("th", { scope: "row" }, series.title), cells);
   }));
   table.caption.textContent = state.measure === "label"
     ? `Label certified within radius ${RADII[state.radius]}`
