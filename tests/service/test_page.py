@@ -465,6 +465,14 @@ def test_the_routes_are_documented_with_what_they_take(chromium: "Browser") -> N
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
             page.set_viewport_size({"width": width, "height": 800})
             assert violations(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+        # On a phone the meaning of a parameter has the whole line.
+        cells = page.locator("td:nth-child(3):not(:empty)")
+        wide = page.locator("main table").first.bounding_box()
+        boxes = [cell.bounding_box() for cell in cells.all() if cell.is_visible()]
+        assert wide is not None
+        assert boxes
+        assert {box["width"] for box in boxes if box} == {wide["width"]}
         page.close()
 
 
@@ -516,3 +524,24 @@ def test_nothing_that_was_promised_stays_beside_a_failure(page: "Page", tmp_path
     assert "nobody" not in (page.text_content("#spoken") or "")
     assert page.is_disabled("#export")
     assert page.locator("#chart path.lower, #chart .lower").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_measure_with_a_long_name_keeps_the_page_as_wide_as_it_is(
+    chromium: "Browser", served: Running, tmp_path: Path, width: int
+) -> None:
+    document = served.certify(DATA.image(0), "n=500&n0=50&claims=score").json()
+    text = json.dumps(document).replace('"score"', '"own"').replace('"title": "own"', f'"title": "{"W" * 300}"')
+    (tmp_path / "long.json").write_text(text)
+    context = chromium.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    page.goto(served.url)
+    begun(page)
+    drop(page, tmp_path / "long.json")
+    page.wait_for_selector("#sentence:has-text('WWW')")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for figure, words in (("chart", r"average W+…"), ("histogram", r"W+… of a copy \(heights: square roots\)")):
+        label = page.locator(f"#{figure} text.axis:has(title)")
+        assert re.match(words, label.text_content() or "")
+        assert "W" * 300 in (label.locator("title").text_content() or "")
+    context.close()

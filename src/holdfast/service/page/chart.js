@@ -16,6 +16,18 @@ function canvas(figure) {
   return { svg: add(figure, "svg", { viewBox: `0 0 ${width} ${height}`, role: "presentation" }), width, height };
 }
 
+// A text with a name in it, which is cut until the text fits; its tooltip has all of it.
+function addFitted(parent, attributes, width, name, words) {
+  const node = add(parent, "text", attributes, words(name));
+  const whole = node.textContent;
+  if (node.getComputedTextLength() <= width) return;
+  for (let letters = [...name]; letters.length && node.getComputedTextLength() > width;) {
+    letters = letters.slice(0, Math.min(letters.length - 1, Math.floor(letters.length * width / node.getComputedTextLength())));
+    node.textContent = words(`${letters.join("")}…`);
+  }
+  add(node, "title", {}, whole);
+}
+
 const line = (points) => points.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
 // About so many round numbers between two others.
@@ -41,7 +53,7 @@ export function drawCurve(figure, key, { curve, title, labelRadius, ghosts, radi
     add(svg, "line", { class: "grid", x1: x(radius), x2: x(radius), y1: box.bottom, y2: box.bottom + 5 });
     add(svg, "text", { x: x(radius), y: box.bottom + 20, "text-anchor": x(radius) > width - 20 ? "end" : "middle" }, radius);
   }
-  add(svg, "text", { class: "axis", x: 0, y: 14 }, `average ${title}`);
+  addFitted(svg, { class: "axis", x: 0, y: 14 }, width, title, (name) => `average ${name}`);
   add(svg, "text", { class: "axis", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `radius of the attack (${norm})`);
   for (const ghost of ghosts) add(svg, "path", { class: "ghost", d: line(ghost.map((bound, j) => [x(radii[j]), y(bound)])) });
   const safe = curve && labelRadius > 0 && labelRadius <= farthest;
@@ -55,8 +67,8 @@ export function drawCurve(figure, key, { curve, title, labelRadius, ghosts, radi
     add(svg, "path", { class: "lower", d: line(lower) });
     if (safe) add(svg, "path", { class: "safe", d: `M${x(labelRadius)} ${box.bottom - 1}l-6 -11h12Z` });
   }
-  add(svg, "line", { class: "ask", x1: box.left, x2: box.right, y1: y(threshold), y2: y(threshold) });
-  add(svg, "line", { class: "mark", x1: x(radii[k]), x2: x(radii[k]), y1: box.top, y2: box.bottom });
+  if (threshold !== null) add(svg, "line", { class: "ask", x1: box.left, x2: box.right, y1: y(threshold), y2: y(threshold) });
+  if (k !== null) add(svg, "line", { class: "mark", x1: x(radii[k]), x2: x(radii[k]), y1: box.top, y2: box.bottom });
   if (curve) {
     add(svg, "circle", { class: "dot", cx: x(radii[k]), cy: y(curve.lower[k]), r: 6 });
     if (curve.upper) add(svg, "circle", { class: "updot", cx: x(radii[k]), cy: y(curve.upper[k]), r: 4.5 });
@@ -97,7 +109,8 @@ export function drawHistogram(figure, { title, support, histogram: counts, mean 
     const anchor = value === low ? "start" : value === high ? "end" : "middle";
     add(svg, "text", { x: box.left + (box.right - box.left) * (value - low) / (high - low), y: box.bottom + 18, "text-anchor": anchor }, value);
   }
-  add(svg, "text", { class: "axis", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, `${title} of a copy (heights: square roots)`);
+  const axis = { class: "axis", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" };
+  addFitted(svg, axis, width, title, (name) => `${name} of a copy (heights: square roots)`);
   if (mean !== null) {
     const at = box.left + (box.right - box.left) * (mean - low) / (high - low);
     add(svg, "line", { class: "mean", x1: at, x2: at, y1: box.top, y2: box.bottom });
