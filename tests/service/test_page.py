@@ -188,7 +188,10 @@ def test_a_sample_is_certified_with_the_keyboard_alone_and_only_the_question_ask
     path.write_text(json.dumps({**decision, "certified": True, "radius": 3, "reason": "all is well"}))
     drop(page, path)
     from_a_file(page)
-    assert page.inner_text("#sentence") == ("A decision from a file: it holds no counts, so nothing here was checked.")
+    assert page.inner_text("#sentence") == (
+        "A decision from a file, about an average score of 0.8 within radius 3: "
+        "it holds no counts, so nothing here was checked."
+    )
     assert page.inner_text("#answer") == "The file says: all is well"
     assert page.get_attribute("#answer", "class") == ""
     assert page.inner_text("#sure") == ""
@@ -199,6 +202,8 @@ def test_the_page_begins_with_a_sample_that_is_certified_from_few_copies(page: "
     assert page.inner_text("#input-note") == "Sample 1; its label is class 9 (ankle boot)."
     assert page.inner_text("#sentence").startswith("Class 9 (ankle boot): within radius 0.25 nobody can push")
     assert "from 1,000 noisy copies" in page.inner_text("#sure")
+    assert "“Certify again” draws 10,000" in page.inner_text("#progress-words")
+    page.select_option("#copies-wanted", "100000")
     assert "“Certify again” draws 100,000" in page.inner_text("#progress-words")
     assert page.locator("#chart path.lower").count() == 1
     assert page.locator("#copies canvas").count() == 18
@@ -300,7 +305,7 @@ def test_what_is_spoken_is_about_the_present_image(page: "Page") -> None:
     assert (page.text_content("#spoken") or "").startswith("Sample 4. Class 3 (dress)")
 
 
-def test_a_wrong_file_while_it_samples_changes_nothing_but_is_said(
+def test_a_wrong_file_while_it_samples_changes_nothing_but_is_said_and_stays_true(
     chromium: "Browser", served: Running, tmp_path: Path
 ) -> None:
     context = chromium.new_context()
@@ -314,9 +319,10 @@ def test_a_wrong_file_while_it_samples_changes_nothing_but_is_said(
     for path, said in ((words, "not an image that this browser can read"), (wrong, "certificate")):
         drop(page, path)
         page.wait_for_selector(f'#problem:visible:has-text("{said}")')
-        assert page.inner_text("#problem").endswith(" The sampling goes on: Sample 4.")
+        assert page.inner_text("#problem").startswith(f"{path.name}: ")
         assert page.inner_text("#sentence") != "No answer."
     certified(page)
+    assert page.inner_text("#problem").endswith(". What is shown is still about Sample 4.")  # also when it has ended
     assert "from 100,000 noisy copies" in page.inner_text("#sure")
     assert page.get_attribute("#samples button:nth-child(4)", "aria-pressed") == "true"
     context.close()
@@ -509,21 +515,126 @@ def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
 
 
-def test_nothing_that_was_promised_stays_beside_a_failure(page: "Page", tmp_path: Path) -> None:
-    drop(page, sample_png(tmp_path, 0))
-    certified(page)
-    assert "nobody can push" in page.inner_text("#verdict")
+def test_nothing_about_the_former_input_stays_beside_a_refusal(
+    chromium: "Browser", served: Running, tmp_path: Path
+) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(served.url)
+    begun(page)
+    assert "1,000 copies" in page.inner_text("#histogram-words")
     slide(page, "radius", 40)
     assert page.text_content("#spoken") == (
-        f"image.png. {page.text_content('#sentence')} {page.text_content('#answer')}"
+        f"Sample 1. {page.text_content('#sentence')} {page.text_content('#answer')}"
     )
-    (tmp_path / "notes.txt").write_text("no image")
-    drop(page, tmp_path / "notes.txt")
-    page.wait_for_selector("#problem:not([hidden])")
+    (tmp_path / "small.npy").write_bytes(npy(np.zeros((1, 2, 2), np.float32)))
+    drop(page, tmp_path / "small.npy")
+    page.wait_for_selector("#problem:visible")
     assert page.inner_text("#verdict").strip() == "No answer."
-    assert "nobody" not in (page.text_content("#spoken") or "")
+    assert page.text_content("#spoken") == "small.npy. No answer. "
     assert page.is_disabled("#export")
-    assert page.locator("#chart path.lower, #chart .lower").count() == 0
+    assert page.is_hidden("#state")
+    nothing_sampled(page)
+    assert page.inner_text("#copies-words") == "Here the first copies will appear, each with its value."
+    assert page.inner_text("#histogram-words") == "And here the values of all of them."
+    context.close()
+
+
+def nothing_sampled(page: "Page") -> None:
+    """No picture, curve, copy, count or progress."""
+    assert page.is_hidden("#picture")
+    assert page.locator("#chart .lower, #copies canvas, #histogram .mean").count() == 0
+    assert page.evaluate("document.getElementById('progress').value") == 0
+    assert page.inner_text("#progress-words") == ""
+
+
+def test_a_decision_from_a_file_is_shown_with_its_own_question_alone(
+    page: "Page", served: Running, tmp_path: Path
+) -> None:
+    decision = served.decide(DATA.image(0), "measure=margin&at_least=0.4&radius=0.5&n_max=2000").json()
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(decision))
+    drop(page, path)
+    from_a_file(page)
+    assert page.inner_text("#answer") == f"The file says: {decision['reason']}"
+    nothing_sampled(page)
+    assert page.inner_text("#copies-words") == "Read from a file: the copies themselves are not in it."
+    assert page.inner_text("#histogram-words") == "Nor are their values."
+    # The sliders and the lines stand at its question.
+    assert page.input_value("#measure") == "margin"
+    assert (page.inner_text("#radius-out"), page.inner_text("#confidence-out")) == ("0.5", "0.40")
+    lines = page.locator("#chart .ask, #chart .mark")
+    assert lines.count() == 2
+    slide(page, "radius", 120)
+    assert lines.count() == 0
+    assert "of 0.4 within radius 0.5:" in page.inner_text("#sentence")
+    # There is no place on the sliders for this one.
+    path.write_text(json.dumps({**decision, "radius": 0.5001}))
+    drop(page, path)
+    page.wait_for_selector("#sentence:has-text('within radius 0.5001:')")
+    assert lines.count() == 0
+    assert page.inner_text("#chart-key").endswith("there is no curve; the sliders stand elsewhere")
+
+
+def test_a_file_that_cannot_be_read_changes_nothing_but_is_said(
+    chromium: "Browser", served: Running, tmp_path: Path
+) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(served.url)
+    begun(page)
+    path, document = exported(page, tmp_path)
+
+    def shown() -> list[str]:
+        ids = ("state", "verdict", "spoken", "input-note", "chart", "progress-words", "copies-words", "histogram")
+        return [page.inner_html(f"#{name}") for name in ids]
+
+    before = shown()
+    files = {
+        "broken.png": b"\x89PNG\r\n",
+        "notes.txt": b"hello",
+        "null.json": b"null",
+        "cut.json": path.read_bytes()[:500],
+        "decision.json": b'{"format": "decision-1"}',
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        drop(page, tmp_path / name)
+        page.wait_for_selector(f"#problem:visible:has-text('{name}: ')")
+        assert page.inner_text("#problem").endswith(". What is shown is still about Sample 1.")
+        assert shown() == before
+        assert exported(page, tmp_path)[1] == document
+    context.set_offline(True)
+    page.click("#go")
+    page.wait_for_selector("#problem:has-text('The service cannot be reached')")
+    assert page.inner_text("#verdict").strip() == "No answer."
+    nothing_sampled(page)
+    context.close()
+
+
+def test_only_as_many_copies_are_offered_as_the_service_allows(chromium: "Browser", tmp_path: Path) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    for most, offered in ((600, ["600"]), (20_000, ["1,000", "10,000", "20,000"])):
+        with running(embedded(), limits=Limits(copies=most)) as found:
+            page.goto(found.url)
+            begun(page)
+            assert page.locator("#copies-wanted option").all_inner_texts() == offered
+            assert page.input_value("#copies-wanted") == str(most)
+            drop(page, sample_png(tmp_path, 3))
+            page.wait_for_selector('#input-note:has-text("image.png")')
+            certified(page)
+            assert f"from {most:,} noisy copies" in page.inner_text("#sure")
+    context.close()
+
+
+def test_how_much_more_would_be_drawn_follows_the_choice(page: "Page") -> None:
+    words = page.locator("#progress-words")
+    page.check("input[value=question]")  # which draws as few as it takes
+    assert words.inner_text().startswith("Certified from 1,000 copies. The same image")
+    page.check("input[value=curve]")
+    page.select_option("#copies-wanted", "1000")
+    assert "Certify again" not in words.inner_text()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

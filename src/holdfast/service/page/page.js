@@ -6,15 +6,18 @@ import { readImage } from "./upload.js";
 import { answer, classParts, classText, floorDecimals, grouped, hearsay, seeding, sentence, shapeText, surely, symbols, thresholdText, trimmed } from "./wording.js";
 
 const FIRST_COPIES = 1_000; // for the sample that the page begins with
+const OFFERED_COPIES = [1_000, 10_000, 100_000];
 
 const by = (id) => document.getElementById(id);
-const radius = by("radius"), confidence = by("confidence"), measureChoice = by("measure");
+const radius = by("radius"), confidence = by("confidence"), measureChoice = by("measure"), copiesWanted = by("copies-wanted");
+const UNTIL_COPIES = by("copies-words").textContent, UNTIL_COUNTED = by("histogram-words").textContent;
 
 const state = {
   model: null,
   input: null, // {body, type}: what is sent
   about: "", // what the verdict is about, for those who listen
   reading: null, // the file that is being read
+  badge: { kind: "", text: "" }, // of the verdict; while a file is read, another is shown
   view: null, // the last certificate, as the service shows it
   earlier: [], // certificates of earlier looks, whose lower bounds stay visible
   counted: null, // how many copies the histograms are of, and what each measure's looks like
@@ -31,6 +34,7 @@ const classOf = (number) => classText(number, state.model.labels);
 const whoOf = (number) => classParts(number, state.model.labels);
 const radiusAt = (k) => state.model.noise.scale * 4 * k / 400;
 const radii = () => (state.view ? state.view.radii : Array.from({ length: 401 }, (_, k) => radiusAt(k)));
+const onlyQuestion = () => document.querySelector("input[name=mode]:checked").value === "question";
 const named = (measures, name) => measures.find((each) => each.name === name);
 // What can be chosen: a certificate's own measures, or what the model counts.
 const measures = () => (state.view || state.model).measures;
@@ -47,10 +51,11 @@ function render() {
   radius.setAttribute("aria-valuetext", `radius ${shown}`);
   confidence.setAttribute("aria-valuetext", `average ${measure.title} of ${asked}`);
   const missing = state.view ? `the average ${measure.title} is not on this certificate` : "";
-  const note = state.decision ? "only the question was asked: there is no curve" : missing;
+  const elsewhere = state.decision && state.fromFile && moved(k, at); // the lines would be about another question
+  const note = state.decision ? `only the question was asked: there is no curve${elsewhere ? "; the sliders stand elsewhere" : ""}` : missing;
   const ghosts = state.earlier.map((view) => named(view.measures, measure.name).curve).filter(Boolean).map((curve) => curve.lower);
   const { label_radius: labelRadius } = state.view || {};
-  drawCurve(by("chart"), by("chart-key"), { curve: measure.curve, title: measure.title, labelRadius, ghosts, radii: radii(), norm: symbols((state.view || state.model).noise.norm), k, support: measure.support, threshold: measure.at_least[at], note });
+  drawCurve(by("chart"), by("chart-key"), { curve: measure.curve, title: measure.title, labelRadius, ghosts, radii: radii(), norm: symbols((state.view || state.model).noise.norm), k: elsewhere ? null : k, support: measure.support, threshold: elsewhere ? null : measure.at_least[at], note });
   if (state.view) showCertificate(measure, k, at);
   else if (state.decision) showDecision(k, at);
   showHistogram();
@@ -95,10 +100,17 @@ function showCertificate(measure, k, at) {
   by("sure").textContent = surely(view, measure, k) + (state.fromFile ? hearsay(view) : "");
 }
 
+// Whether the sliders stand elsewhere than at the question that was decided.
+function moved(k, at) {
+  const { asked } = state;
+  return !asked || asked.k !== k || asked.at !== at || asked.measure !== chosen().name;
+}
+
 function showDecision(k, at) {
-  const { decision, asked } = state;
+  const { decision } = state;
   if (state.fromFile) {
-    say(["A decision from a file: it holds no counts, so nothing here was checked."]);
+    const { title } = named(state.model.measures, decision.measure) || { title: decision.measure };
+    say(["A decision from a file, about an average ", title, " of ", ["strong", decision.at_least], " within radius ", ["strong", decision.radius], ": it holds no counts, so nothing here was checked."]);
     by("answer").textContent = `The file says: ${decision.reason}`;
     by("answer").className = "";
     by("sure").textContent = "";
@@ -110,8 +122,7 @@ function showDecision(k, at) {
   else say([...where, ` somebody might push ${what} below `, ...claim]);
   by("answer").textContent = decision.reason;
   by("answer").className = decision.certified ? "yes" : "no";
-  const moved = asked && (asked.k !== k || asked.at !== at || asked.measure !== chosen().name);
-  by("sure").textContent = moved
+  by("sure").textContent = moved(k, at)
     ? "The sliders have moved since, or the measure: this answer is about the question that was fixed before sampling. Ask again, or certify the whole curve."
     : decision.certified
       ? `True with probability at least ${state.sure}, although the sampling stopped as soon as it knew.`
@@ -133,6 +144,12 @@ function speak() {
 }
 
 function badge(kind, text) {
+  state.badge = { kind, text };
+  showBadge();
+}
+
+function showBadge() {
+  const { kind, text } = state.reading && !state.running ? { kind: "busy", text: "reading" } : state.badge;
   by("state").hidden = !text;
   by("state").className = `badge ${kind}`;
   by("state").textContent = text;
@@ -148,25 +165,37 @@ function buttons() {
   by("go").textContent = state.view || state.decision ? "Certify again" : "Certify";
   by("stop").disabled = !state.running;
   by("export").disabled = Boolean(!state.exported || state.running || state.reading);
+  showBadge();
+}
+
+// Everything that is about the former input goes: no number stands beside the name of another one.
+function forget() {
+  cancel();
+  Object.assign(state, { reading: null, view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, fromFile: false, asked: null });
+  for (const id of ["sentence", "answer", "sure", "progress-words"]) by(id).textContent = "";
+  by("copies-words").textContent = UNTIL_COPIES;
+  by("histogram-words").textContent = UNTIL_COUNTED;
+  by("copies").replaceChildren();
+  by("picture").getContext("2d").reset(); // its place stays, so that nothing jumps
+  by("progress").value = 0;
+  trouble("");
+  badge("", "");
 }
 
 // Sampling
 
-async function sample(copies = Number(by("copies-wanted").value)) {
+async function sample(copies = Number(copiesWanted.value)) {
   if (!state.input) return;
-  cancel();
+  forget();
   const running = { abort: new AbortController(), id: null, copies };
   const k = Number(radius.value), measure = chosen(), at = thresholdAt(measure);
-  const question = document.querySelector("input[name=mode]:checked").value === "question";
-  Object.assign(state, { running, reading: null, about: state.input.name, view: null, earlier: [], counted: null, copies: [], decision: null, exported: null, fromFile: false, asked: { k, at, measure: measure.name } });
+  const question = onlyQuestion();
+  Object.assign(state, { running, about: state.input.name, asked: { k, at, measure: measure.name } });
   const alpha = by("alpha").value;
   const path = question
     ? `/v1/decide/stream?measure=${measure.name}&at_least=${measure.at_least[at]}&radius=${radiusAt(k)}&n_max=${copies}&alpha=${alpha}`
     : `/v1/certify/stream?n=${copies}&alpha=${alpha}&claims=label&claims=${measure.name}&sides=both`;
-  trouble("");
   say([question ? "Sampling until the question is answered …" : "Sampling …"]);
-  for (const id of ["answer", "sure"]) by(id).textContent = "";
-  by("copies").replaceChildren();
   badge("busy", "sampling");
   speak();
   buttons();
@@ -178,7 +207,6 @@ async function sample(copies = Number(by("copies-wanted").value)) {
     }
   } catch (error) {
     if (error.name === "AbortError" || state.running !== running) return;
-    showPicture(null);
     refuse(error);
   }
   if (state.running === running) state.running = null;
@@ -234,9 +262,7 @@ function finish(event, how, running) {
     state.exported = { document: event.certificate, name: "certificate" };
     if (state.view && state.view.n !== event.view.n) state.earlier.push(state.view);
     badge("certified", how === "certified" ? "certified" : `stopped: certified from ${grouped(event.view.n)} copies`);
-    const wanted = Number(by("copies-wanted").value);
-    const more = running.copies < wanted ? ` “Certify again” draws ${grouped(wanted)}, for a tighter bound.` : "";
-    showView(event.view, `Certified from ${grouped(event.view.n)} copies.${more}${seeding(event.view.seeded_by)}`);
+    showView(event.view);
   } else if (event.decision) {
     Object.assign(state, { decision: event.decision, sure: event.sure });
     state.exported = { document: event.decision, name: "decision" };
@@ -244,18 +270,32 @@ function finish(event, how, running) {
     by("progress-words").textContent = `Stopped after ${grouped(event.decision.samples)} of at most ${grouped(event.decision.n_max)} copies.${seeding(event.decision.seeded_by)}`;
     render();
   } else {
-    badge("", "stopped");
-    say(["Stopped before anything was certified."]);
+    showNothing();
   }
   if (event.error && how !== "certified" && !event.certificate) trouble(event.error);
   speak();
 }
 
-function showView(view, words) {
+function showNothing() {
+  badge("", "stopped");
+  say(["Stopped before anything was certified."]);
+}
+
+function showView(view) {
   Object.assign(state, { view, counted: { ...view, finished: true } });
   by("progress").value = 1;
-  by("progress-words").textContent = words;
+  showTotal();
   render();
+}
+
+// How many copies there were, and how many there would be with the present choices.
+function showTotal() {
+  const { view, counted, fromFile } = state, wanted = Number(copiesWanted.value);
+  if (!view || !counted.finished) return;
+  const more = view.n < wanted && !onlyQuestion() ? ` “Certify again” draws ${grouped(wanted)}, for a tighter bound.` : "";
+  by("progress-words").textContent = fromFile
+    ? `Computed from the counts of ${grouped(view.n)} copies in a file.`
+    : `Certified from ${grouped(view.n)} copies.${more}${seeding(view.seeded_by)}`;
 }
 
 function showHistogram() {
@@ -289,27 +329,32 @@ async function stop() {
   if (!running) return;
   if (!running.id) {
     cancel();
+    showNothing();
+    speak();
     buttons();
     return;
   }
   try {
     await ask(`/v1/requests/${running.id}`, { method: "DELETE" });
   } catch (error) {
-    if (error.status !== 404) refuse(error);
+    if (error.status !== 404) complain(error);
   }
 }
 
-function refuse(error) {
-  badge("", "");
-  if (error instanceof Refused && error.status === 401) {
+const reasonOf = (error) => (error instanceof Refused ? error.message : `The service cannot be reached: ${error.message}`);
+
+function complain(error, words = reasonOf(error)) {
+  if (error.status === 401) {
     by("key-form").hidden = false;
     by("key").focus();
-    return;
-  }
-  trouble(error instanceof Refused ? error.message : `The service cannot be reached: ${error.message}`);
-  // Nothing that was promised before stays beside a failure.
-  Object.assign(state, { view: null, earlier: [], decision: null, exported: null });
-  for (const id of ["answer", "sure", "progress-words"]) by(id).textContent = "";
+  } else trouble(words);
+}
+
+// No answer about the input that was sent: nothing stays that might be taken for one.
+function refuse(error) {
+  forget();
+  showPicture(null);
+  complain(error);
   say(["No answer."]);
   speak();
   buttons();
@@ -318,12 +363,11 @@ function refuse(error) {
 
 // Images
 
-// Reads a file that was dropped. What is being sampled goes on until the file has turned out to be readable.
+// Reads a file that was dropped. One that cannot be read changes nothing; until it has been read, sampling goes on.
 async function take(file) {
   if (!state.model) return;
   state.reading = file;
   trouble("");
-  if (!state.running) badge("busy", "reading");
   buttons();
   try {
     const show = /\.json$/i.test(file.name) || file.type === "application/json" ? await readExport(file) : await readUpload(file);
@@ -331,8 +375,9 @@ async function take(file) {
   } catch (error) {
     if (state.reading !== file) return;
     state.reading = null;
-    if (state.running) trouble(`${error.message} The sampling goes on: ${state.about}.`);
-    else refuse(error);
+    const kept = state.about ? ` What is shown is still about ${state.about}.` : "";
+    complain(error, `${file.name}: ${reasonOf(error).replace(/\.?$/, ".")}${kept}`);
+    buttons();
   }
 }
 
@@ -402,14 +447,19 @@ function save() {
 
 async function readExport(file) {
   const text = await file.text();
-  let content = {};
+  let content = null;
   try {
     content = JSON.parse(text);
   } catch { /* the service says what is wrong with it */ }
-  if (content.format === "decision-1") {
+  if (content?.format === "decision-1") {
+    const { reason, measure, at_least: threshold, radius: within } = content;
+    if (typeof reason !== "string" || typeof measure !== "string" || typeof threshold !== "number" || typeof within !== "number") {
+      throw new Refused(422, "not a decision as the service writes it: it lacks the reason, the measure, at_least or the radius.");
+    }
     return () => showExport(file, { decision: content, exported: { document: content, name: "decision" } }, () => {
-      by("progress-words").textContent = "";
+      by("histogram-words").textContent = "Nor are their values.";
       by("input-note").textContent = `${file.name}, an exported decision: what it says is shown as it is.`;
+      state.asked = slideTo(content);
       render();
     });
   }
@@ -421,16 +471,30 @@ async function readExport(file) {
     by("input-note").textContent = `${file.name}, an exported certificate: its bounds were computed again from its counts.`;
     offerMeasures();
     measureChoice.value = claimed.name;
-    showView(view, `Computed from the counts of ${grouped(view.n)} copies in a file.`);
+    showView(view);
   });
 }
 
+// Moves the sliders to the question of a decision and returns where they stand, if they have a place for it.
+function slideTo({ measure: name, at_least: threshold, radius: within, noise }) {
+  const near = (one, other) => Math.abs(one - other) < 1e-9;
+  const measure = named(state.model.measures, name), { scale, kind } = state.model.noise;
+  const k = Math.round(400 * within / (4 * scale));
+  const at = measure ? measure.at_least.findIndex((each) => near(each, threshold)) : -1;
+  if (noise?.kind !== kind || k < 0 || k > 400 || !near(radiusAt(k), within) || at < 0) return null;
+  offerMeasures();
+  measureChoice.value = name;
+  confidence.max = measure.at_least.length;
+  confidence.value = at + 1;
+  radius.value = k;
+  return { k, at, measure: name };
+}
+
 function showExport(file, found, draw) {
-  cancel();
+  forget();
   press(null);
   showPicture(null); // the input itself is not in a certificate
-  Object.assign(state, { input: null, reading: null, about: file.name, view: null, earlier: [], counted: null, copies: [], decision: null, asked: null, fromFile: true, ...found });
-  by("copies").replaceChildren();
+  Object.assign(state, { input: null, about: file.name, fromFile: true, ...found });
   by("copies-words").textContent = "Read from a file: the copies themselves are not in it.";
   draw();
   badge("", "from a file");
@@ -445,6 +509,7 @@ function wire() {
     slider.addEventListener("input", render);
     slider.addEventListener("change", speak);
   }
+  for (const choice of [copiesWanted, ...document.querySelectorAll("input[name=mode]")]) choice.addEventListener("change", showTotal);
   by("go").addEventListener("click", () => sample());
   by("stop").addEventListener("click", stop);
   by("export").addEventListener("click", save);
@@ -476,13 +541,21 @@ function wire() {
   for (const id of ["chart", "histogram"]) sizes.observe(by(id));
 }
 
+// Up to what the service allows, which is offered itself where it is less; the most is chosen at first.
+function offerCopies() {
+  if (copiesWanted.options.length) return;
+  const most = state.model.limits.copies, counts = new Set(OFFERED_COPIES.map((count) => Math.min(count, most)));
+  copiesWanted.replaceChildren(...[...counts].map((count) => new Option(grouped(count), count, false, count === Math.max(...counts))));
+}
+
 async function begin() {
   try {
     state.model = await (await ask("/v1/model")).json();
   } catch (error) {
-    refuse(error);
+    complain(error);
     return;
   }
+  offerCopies();
   const { shape, noise } = state.model;
   by("model").textContent = `How sure can ${state.model.name} be, whatever an attacker does to the image? It sees ${shapeText(shape)}, under noise: ${symbols(noise.title)}.`;
   for (const each of document.querySelectorAll(".norm")) each.textContent = symbols(noise.norm);

@@ -12,7 +12,7 @@ export async function readImage(file, [channels, height, width]) {
   try {
     bitmap = await createImageBitmap(file);
   } catch {
-    throw new Refused(400, `${file.name} is not an image that this browser can read. Expected PNG, JPEG, an array (.npy), or an exported certificate (.json).`);
+    throw new Refused(400, "not an image that this browser can read. Expected PNG, JPEG, an array (.npy), or an exported certificate (.json).");
   }
   const { pixels, transparent } = fit(bitmap, width, height);
   const resized = bitmap.width !== width || bitmap.height !== height;
