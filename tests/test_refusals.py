@@ -322,6 +322,8 @@ def test_foreign_values_are_refused_in_words() -> None:
         hf.bound(np.ones(3), alpha=0.1)  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match="radius must be a number"):
         hf.bound(hf.ScoreSamples(np.ones(3), sigma=1.0), alpha=0.1).lower("a")  # type: ignore[arg-type]
+    with pytest.raises(hf.InvalidArgument, match="radius must be a number or an array of numbers, got True"):
+        hf.bound(hf.ScoreSamples(np.ones(3), sigma=1.0), alpha=0.1).lower(True)
     with pytest.raises(hf.InvalidArgument, match="support must be a pair"):
         hf.ScoreSamples(np.ones(3), support=1.0, sigma=1.0)  # type: ignore[arg-type]
     with pytest.raises(hf.InvalidArgument, match="batch must be"):

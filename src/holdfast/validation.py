@@ -159,7 +159,7 @@ def check_numbers(
     """Return a number, or an array of numbers, as an array."""
     try:
         found = np.asarray(given)
-        if found.dtype.kind not in "biufO":  # NumPy would read texts and dates as numbers
+        if found.dtype.kind not in "iufO":  # NumPy would read truth values, texts and dates as numbers
             raise TypeError(found.dtype)
         return found.astype(np.float64, copy=False)
     except (OverflowError, TypeError, ValueError) as cause:

@@ -179,6 +179,7 @@ def test_restarts_leave_a_shallow_valley_and_the_best_is_kept() -> None:
             r"attack must be Attack\(steps=",
         ),
         (lambda *_: hf.Attack(steps=0), "steps must be a whole number"),
+        (lambda *_: hf.Attack(clip="no"), "clip must be True or False, got 'no'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(

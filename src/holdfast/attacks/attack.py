@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.attacks.average import NoisyAverage
 from holdfast.attacks.ball import Balls
+from holdfast.errors import InvalidArgument
 from holdfast.noise import rounded_table
 from holdfast.validation import check_count
 
@@ -47,6 +48,8 @@ class Attack:
     def __post_init__(self) -> None:
         for name in ("steps", "copies", "restarts"):
             check_count(name, getattr(self, name))
+        if not isinstance(self.clip, bool):
+            raise InvalidArgument(f"clip must be True or False, got {self.clip!r}")
 
     def points(
         self,

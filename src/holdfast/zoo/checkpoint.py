@@ -116,7 +116,8 @@ def _read_torch(path: Path) -> tuple[dict[str, Tensor], str | None]:
 
 def _torch_state(path: Path) -> tuple[dict[str, Tensor], str | None]:
     """Weights under their own names, and the architecture that the file names; None if it is weights alone."""
-    with reading(path, CheckpointError, "is not a readable torch checkpoint", remedy="copy it again"):
+    remedy = "give a file that torch.save wrote, or, if it is one, copy it again"
+    with reading(path, CheckpointError, "is not a readable torch checkpoint", remedy=remedy):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about pickle protocols: what cannot be read is refused below
