@@ -177,7 +177,6 @@ def rounded(x: Tensor, each: float) -> Tensor:
         ("probabilities", lambda x: torch.full((len(x), 4), 0.5), "sum 2.*outputs=.logits."),
         ("probabilities", lambda x: torch.tensor([[1.5, -0.5]]).expand(len(x), 2), "minimum -0.5"),
         ("probabilities", lambda x: rounded(x, 0.34), "minimum 0.34 and sum 1.02; divide each row by its sum"),
-        ("logits", lambda x: rounded(x, 0.34), 'outputs="probabilities"'),
     ],
 )
 def test_a_model_whose_answer_is_not_a_classifiers_is_refused(outputs: str, make: Any, complaint: str) -> None:

@@ -306,6 +306,16 @@ def test_headers_that_may_choose_the_classifier_are_asked_for_again(
     assert (kept[0].fingerprint != kept[1].fingerprint) == again
 
 
+def test_a_version_that_reads_like_a_header_is_none(server: Endpoint, tmp_path: Path) -> None:
+    one = smoothed(server, tmp_path / "one", version="1", headers={"X-Model": "b"})
+    other = smoothed(server, tmp_path / "one", version="1\nX-Model: b")
+    one.certify(X, n=200, seed=1)
+    asked = server.requests
+    other.certify(X, n=200, seed=1)
+    assert server.requests > asked
+    assert one.fingerprint != other.fingerprint
+
+
 def test_a_function_that_writes_to_its_last_answer_again_changes_no_other(server: Endpoint, tmp_path: Path) -> None:
     scores = np.empty((64, 4))
 

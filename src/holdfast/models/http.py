@@ -104,7 +104,7 @@ class HttpModel(Model):
         self._version = version or self._endpoint.version
         self._ask, self._answer, self._say = ask or _instances, answer or _predictions, say or _print
         self._routing = tuple(sorted(pair for pair in (headers or {}).items() if not _CREDENTIALS.fullmatch(pair[0])))
-        self._known_as = "\n".join((self._endpoint.url, self._version or "", *map(": ".join, self._routing))).encode()
+        self._known_as = json.dumps((self._endpoint.url, self._version, self._routing)).encode()
         self.store = AnswerStore(_default_store(self._known_as) if store is None else check_path("store", store))
         self.name = self._endpoint.name
 

@@ -11,7 +11,7 @@ _ACCEPTED = 1e-3
 """How far a model's own probabilities may be from summing to one; they are divided by their sum."""
 _BFLOAT16 = 0.004
 _ROUNDED = 0.05
-"""Probabilities that were rounded to two digits may be so far off. Nobody's logits are all that near."""
+"""Probabilities that were rounded to two digits may be so far off."""
 
 
 def check_outputs(outputs: str) -> bool:
@@ -44,9 +44,9 @@ def output_error(answer: object, rows: int, *, logits: bool) -> str:
     positive = bool((answer >= 0).all())
     if answer.dtype == torch.bfloat16 and _ACCEPTED < off <= _BFLOAT16 and positive:
         return "its rows are probabilities but for the rounding of bfloat16; compute the softmax in float32, or return logits"
-    if logits and positive and off <= _ROUNDED:
+    if logits and positive and off <= _ACCEPTED:
         return (
-            "its rows are nonnegative and sum to one or nearly so, so they are probabilities, not logits: "
+            "its rows are nonnegative and sum to one, so they are probabilities, not logits: "
             'pass outputs="probabilities" (on the command line, --outputs probabilities)'
         )
     if not logits and not (positive and off <= _ACCEPTED):
