@@ -54,6 +54,17 @@ def page(chromium: "Browser", served: Running) -> "Iterator[Page]":
     assert complaints == []
 
 
+@pytest.fixture
+def refusing_page(chromium: "Browser", served: Running) -> "Iterator[Page]":
+    """The same, for what is refused: browsers say that on the console."""
+    context = chromium.new_context()
+    found = context.new_page()
+    found.goto(served.url)
+    begun(found)
+    yield found
+    context.close()
+
+
 def begun(page: "Page") -> None:
     """The page is there, and what it begins with is certified."""
     page.wait_for_selector("#samples button:last-child img[src]")
@@ -306,12 +317,9 @@ def test_what_is_spoken_is_about_the_present_image(page: "Page") -> None:
 
 
 def test_a_wrong_file_while_it_samples_changes_nothing_but_is_said_and_stays_true(
-    chromium: "Browser", served: Running, tmp_path: Path
+    refusing_page: "Page", tmp_path: Path
 ) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(served.url)
-    begun(page)
+    page = refusing_page
     words, wrong = tmp_path / "words.txt", tmp_path / "wrong.json"
     words.write_text("hello")
     wrong.write_text('{"format": "nothing"}')
@@ -325,7 +333,6 @@ def test_a_wrong_file_while_it_samples_changes_nothing_but_is_said_and_stays_tru
     assert page.inner_text("#problem").endswith(". What is shown is still about Sample 4.")  # also when it has ended
     assert "from 100,000 noisy copies" in page.inner_text("#sure")
     assert page.get_attribute("#samples button:nth-child(4)", "aria-pressed") == "true"
-    context.close()
 
 
 def test_a_decision_that_was_not_certified_says_so_once(page: "Page") -> None:
@@ -515,13 +522,8 @@ def test_how_sure_one_may_be_is_pythons_own_text(page: "Page") -> None:
     assert said == "True with probability at least 99.99999999985%, from 500 noisy copies."
 
 
-def test_nothing_about_the_former_input_stays_beside_a_refusal(
-    chromium: "Browser", served: Running, tmp_path: Path
-) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(served.url)
-    begun(page)
+def test_nothing_about_the_former_input_stays_beside_a_refusal(refusing_page: "Page", tmp_path: Path) -> None:
+    page = refusing_page
     assert "1,000 copies" in page.inner_text("#histogram-words")
     slide(page, "radius", 40)
     assert page.text_content("#spoken") == (
@@ -537,7 +539,6 @@ def test_nothing_about_the_former_input_stays_beside_a_refusal(
     nothing_sampled(page)
     assert page.inner_text("#copies-words") == "Here the first copies will appear, each with its value."
     assert page.inner_text("#histogram-words") == "And here the values of all of them."
-    context.close()
 
 
 def nothing_sampled(page: "Page") -> None:
@@ -576,13 +577,8 @@ def test_a_decision_from_a_file_is_shown_with_its_own_question_alone(
     assert page.inner_text("#chart-key").endswith("there is no curve; the sliders stand elsewhere")
 
 
-def test_a_file_that_cannot_be_read_changes_nothing_but_is_said(
-    chromium: "Browser", served: Running, tmp_path: Path
-) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(served.url)
-    begun(page)
+def test_a_file_that_cannot_be_read_changes_nothing_but_is_said(refusing_page: "Page", tmp_path: Path) -> None:
+    page = refusing_page
     path, document = exported(page, tmp_path)
 
     def shown() -> list[str]:
@@ -604,12 +600,11 @@ def test_a_file_that_cannot_be_read_changes_nothing_but_is_said(
         assert page.inner_text("#problem").endswith(". What is shown is still about Sample 1.")
         assert shown() == before
         assert exported(page, tmp_path)[1] == document
-    context.set_offline(True)
+    page.context.set_offline(True)
     page.click("#go")
     page.wait_for_selector("#problem:has-text('The service cannot be reached')")
     assert page.inner_text("#verdict").strip() == "No answer."
     nothing_sampled(page)
-    context.close()
 
 
 def test_only_as_many_copies_are_offered_as_the_service_allows(chromium: "Browser", tmp_path: Path) -> None:

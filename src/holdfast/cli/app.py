@@ -138,9 +138,8 @@ def main() -> None:
         ctrl_c(number, frame)  # while it serves, the server's
 
     known = (signal.Signals[name] for name in _LIKE_CTRL_C if name in signal.Signals.__members__)
-    taken = [
-        each for each in known if signal.getsignal(each) is signal.SIG_DFL
-    ]  # nohup ignores SIGHUP, and that stays so
+    # nohup ignores SIGHUP, and that stays so.
+    taken = [each for each in known if signal.getsignal(each) is signal.SIG_DFL]
     try:
         for each in taken:
             signal.signal(each, interrupt)
